@@ -1,0 +1,42 @@
+# Two commands to start with: `make demo` and `make test`. Both build .venv first.
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+export MPLBACKEND := Agg
+
+.PHONY: help setup demo test test-slow check format bench clean
+
+help:  ## this list
+	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*##/\t/' | expand -t 14
+
+setup: $(VENV)/.installed  ## build .venv with the library and its test tools
+
+$(VENV)/.installed: pyproject.toml
+	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
+	$(BIN)/python -m pip install --quiet --upgrade pip
+	$(BIN)/python -m pip install --quiet -e '.[dev]'
+	touch $@
+
+demo: setup  ## fit digits as four views with holes; shows a table, writes a picture
+	$(BIN)/python -m sshiba.demo
+
+test: setup  ## the whole test suite (under ten minutes on two cores)
+	$(BIN)/python -m pytest
+
+test-slow: setup  ## the long experiments
+	$(BIN)/python -m pytest -m slow
+
+check: setup  ## lint, format, types
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy
+
+format: setup  ## rewrite files in the house style
+	$(BIN)/ruff check --fix .
+	$(BIN)/ruff format .
+
+bench: setup  ## the benchmarks
+	$(BIN)/python benchmarks/sweep.py
+
+clean:  ## remove .venv and caches
+	rm -rf $(VENV) .pytest_cache .ruff_cache .mypy_cache .hypothesis out

@@ -1,0 +1,11 @@
+"""SSHIBA: Bayesian factor analysis for several views of the same samples, of different types, with holes."""
+
+__version__ = "0.1.0"
+
+from .estimator import SSHIBA
+from .fit import BoundError, Progress
+from .io import ModelFileError, load
+from .likelihoods import Binary, Categorical, Real
+from .model import Priors
+
+__all__ = ["SSHIBA", "Binary", "BoundError", "Categorical", "ModelFileError", "Priors", "Progress", "Real", "load"]

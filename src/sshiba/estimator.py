@@ -1,0 +1,394 @@
+"""SSHIBA, the scikit-learn shell around the model."""
+
+from __future__ import annotations
+
+import logging
+import warnings
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+from joblib import effective_n_jobs
+from sklearn.base import BaseEstimator
+from sklearn.exceptions import ConvergenceWarning
+from sklearn.utils.validation import check_is_fitted
+
+from . import io
+from .engines import MemoryEngine
+from .fit import Fit, Options, Progress, run_restarts
+from .likelihoods import View
+from .model import Model, Priors, build_model
+from .posterior import (
+    factors,
+    feature_relevance,
+    log_likelihood,
+    noise_variance,
+    predict,
+    r2,
+    unweighted,
+)
+from .progress import FitBar
+from .sampling import sample_rows
+from .state import Posterior
+from .updates import w_second
+from .coding import ViewData
+from .views import Schema, fill, read_new, read_training, std_to_user, to_user
+
+logger = logging.getLogger("sshiba")
+
+
+class SSHIBA(BaseEstimator):
+    """Bayesian factor analysis of several views of the same samples, of different types, with holes.
+
+    Parameters
+    ----------
+    n_components : int
+        The most factors; how many are kept, `n_components_`, is found by the fit.
+    views : mapping, optional
+        View name -> `Real()`, `Binary()` or `Categorical()`. Views that are not named are inferred, and logged.
+    n_init : int
+        Random starts; the one with the highest bound is kept.
+    max_iter, tol : int, float
+        Stop after this many sweeps, or when the bound rises by less than `tol` nats per observed cell and sweep.
+    prune_tol : float
+        A factor goes when it explains less than this share of every view.
+    missing : "exact" or "mean-field"
+        Leave holes out (default), or treat each as a variable of its own, as the paper does.
+    acceleration : "rotation" or None
+    priors : Priors, optional
+    device, engine : optional
+        Where the computation runs; "auto" and "memory" are available.
+    dtype : "float64" or "float32"
+        Precision in which real views are stored; sums are always double.
+    random_state : int, optional
+    n_jobs : int, optional
+        Restarts at a time.
+    callback : callable, optional
+        Called with a `Progress` after each sweep.
+    max_time : float, optional
+        Seconds for the whole fit.
+    verbose : int
+        1 shows a progress bar.
+    """
+
+    def __init__(
+        self,
+        n_components: int = 50,
+        views: Mapping[str, View] | None = None,
+        n_init: int = 1,
+        max_iter: int = 2000,
+        tol: float = 1e-7,
+        prune_tol: float = 1e-6,
+        missing: str = "exact",
+        acceleration: str | None = "rotation",
+        priors: Priors | None = None,
+        device: str | None = None,
+        engine: str = "auto",
+        dtype: str = "float64",
+        random_state: int | None = None,
+        n_jobs: int | None = None,
+        callback: Callable[[Progress], object] | None = None,
+        max_time: float | None = None,
+        verbose: int = 0,
+    ) -> None:
+        self.n_components = n_components
+        self.views = views
+        self.n_init = n_init
+        self.max_iter = max_iter
+        self.tol = tol
+        self.prune_tol = prune_tol
+        self.missing = missing
+        self.acceleration = acceleration
+        self.priors = priors
+        self.device = device
+        self.engine = engine
+        self.dtype = dtype
+        self.random_state = random_state
+        self.n_jobs = n_jobs
+        self.callback = callback
+        self.max_time = max_time
+        self.verbose = verbose
+
+    # ------------------------------------------------------------------------------------------------ fit
+
+    def fit(self, views: Mapping[str, Any], y: None = None) -> SSHIBA:
+        """Fit the model.
+
+        Parameters
+        ----------
+        views : dict of arrays, DataFrames or Series
+            NaN, None and NA are missing. DataFrames align by index.
+        y : ignored
+
+        Returns
+        -------
+        self
+        """
+        check_options(self)
+        schema, data, index = read_training(views, self.views, self.dtype)
+        model = build_model(schema, len(index), self.priors or Priors(), self.missing)
+        width = sum(spec.n_features for spec in model.views)
+        n_components = min(self.n_components, len(index), width)
+        if n_components < self.n_components:
+            logger.info("n_components=%d clipped to %d (rows, total width)", self.n_components, n_components)
+        warn_empty_rows(data, index)
+        engine = MemoryEngine(list(data.values()), model, self.missing, n_components)
+        fits = self._restarts(engine, n_components, observed_cells(schema))
+        best = int(np.argmax([fit.state.bound for fit in fits]))
+        if not fits[best].converged:
+            warnings.warn(
+                f"The bound still rose after {len(fits[best].path)} sweeps; raise max_iter or max_time, or tol.",
+                ConvergenceWarning,
+                stacklevel=2,
+            )
+        self._keep(schema, model, engine, fits, best, index)
+        return self
+
+    def _restarts(self, engine: MemoryEngine, n_components: int, n_cells: int) -> list[Fit]:
+        at_a_time = 1 if self.n_init == 1 else max(1, min(self.n_init, effective_n_jobs(self.n_jobs)))
+        rounds = -(-self.n_init // at_a_time)
+        options = Options(
+            self.max_iter,
+            self.tol * n_cells,
+            self.prune_tol,
+            self.acceleration == "rotation",
+            None if self.max_time is None else self.max_time / rounds,
+        )
+        seeds = np.random.SeedSequence(self.random_state).spawn(self.n_init)
+        if not self.verbose:
+            return run_restarts(engine, n_components, options, seeds, self.n_jobs, self.callback)
+        with FitBar(self.n_init, self.max_iter) as bar:
+
+            def both(progress: Progress) -> None:
+                bar(progress)
+                if self.callback is not None:
+                    self.callback(progress)
+
+            return run_restarts(engine, n_components, options, seeds, self.n_jobs, both)
+
+    def _keep(
+        self, schema: Schema, model: Model, engine: MemoryEngine, fits: list[Fit], best: int, index: pd.Index
+    ) -> None:
+        """Order the factors by the variance they explain, fix their signs, and store what was found."""
+        fit = fits[best]
+        posterior, stats = fit.state.posterior, fit.state.stats
+        shares = r2(posterior, stats)
+        order = np.argsort(-shares[:-1].sum(axis=1), kind="stable")
+        weights = np.concatenate([view.w_mean for view in posterior.views])[:, order]
+        largest = weights[np.argmax(np.abs(weights), axis=0), np.arange(len(order))]
+        posterior = posterior.arranged(order, np.where(largest < 0, -1.0, 1.0))
+        self._schema, self._model, self._posterior = schema, model, posterior
+        self.index_ = index
+        self.factors_, self.factors_std_ = factors(engine, posterior, fit.state.local)
+        self.r2_ = r2_table(np.concatenate([shares[order], shares[-1:]]), list(schema.types))
+        self.elbo_, self.elbo_path_ = fit.state.bound, np.asarray(fit.path)
+        self.n_iter_, self.converged_ = len(fit.path), fit.converged
+        self.inits_ = pd.DataFrame(
+            {
+                "elbo": [f.state.bound for f in fits],
+                "n_components": [f.state.posterior.n_components for f in fits],
+                "n_iter": [len(f.path) for f in fits],
+                "converged": [f.converged for f in fits],
+                "seconds": [f.seconds for f in fits],
+                "best": [i == best for i in range(len(fits))],
+            }
+        )
+        self._describe()
+
+    def _describe(self) -> None:
+        """Fitted attributes that follow from the posterior, in the user's units."""
+        posterior, codings = self._posterior, self._schema.codings
+        self.n_components_ = posterior.n_components
+        self.views_ = dict(self._schema.types)
+        self.feature_names_in_ = {name: list(c.features) for name, c in codings.items()}
+        self.classes_ = {name: np.array(c.levels) for name, c in codings.items() if c.levels is not None}
+        self.weights_, self.weights_std_, self.bias_, self.noise_std_ = {}, {}, {}, {}
+        self.factor_relevance_, self.feature_relevance_ = {}, {}
+        for (name, coding), view, spec in zip(codings.items(), posterior.views, self._model.views):
+            scale = coding.scale[:, None]
+            self.weights_[name] = view.w_mean * scale
+            self.weights_std_[name] = np.sqrt(np.maximum(w_second(view) - view.w_mean**2, 0.0)) * scale
+            self.bias_[name] = coding.centre + coding.scale * view.b_mean
+            self.noise_std_[name] = coding.scale * np.sqrt(noise_variance(view))
+            self.factor_relevance_[name] = 1 / view.alpha.mean
+            self.feature_relevance_[name] = feature_relevance(view, spec)
+
+    # ------------------------------------------------------------------------------------------- new rows
+
+    def transform(self, views: Mapping[str, Any], return_std: bool = False) -> Any:
+        """E[z] of rows, (n, n_components_), from any subset of views with holes; also its standard deviation if asked."""
+        data, _ = self._read(views)
+        mean, std = factors(self._rows(data), self._posterior)
+        return (mean, std) if return_std else mean
+
+    def predict(self, views: Mapping[str, Any], target: str | None = None, return_std: bool = False) -> Any:
+        """Means, 0 / 1 or labels of the views that are not given, or of one target.
+
+        Parameters
+        ----------
+        views : dict
+            Any subset of the views, with holes.
+        target : str, optional
+            One view; it may be given too where it has holes, and is then predicted from its own seen cells as well.
+        return_std : bool
+            Also return the predictive standard deviations.
+
+        Returns
+        -------
+        A dict view -> prediction, or with a target just the prediction; with `return_std` a pair of those.
+        """
+        data, index = self._read(views)
+        names = self._targets(data, target)
+        found = predict(self._rows(data), self._posterior, [self._place(name) for name in names])
+        means, stds = {}, {}
+        for name in names:
+            values, std = found[self._place(name)]
+            means[name] = to_user(self._schema, name, self._schema.types[name].decide(values), index)
+            stds[name] = std_to_user(self._schema, name, std, index)
+        if target is not None:
+            return (means[target], stds[target]) if return_std else means[target]
+        return (means, stds) if return_std else means
+
+    def predict_proba(self, views: Mapping[str, Any], target: str) -> Any:
+        """Binary: p(t = 1), (n, D). Categorical: probabilities over `classes_[target]`, (n, C)."""
+        data, index = self._read(views)
+        self._targets(data, target)
+        view = self._schema.types[target]
+        if not view.latent:
+            raise ValueError(f"view {target!r} is real and has no probabilities; use predict(..., return_std=True).")
+        values, _ = predict(self._rows(data), self._posterior, [self._place(target)])[self._place(target)]
+        coding = self._schema.codings[target]
+        if coding.container in ("array", "vector"):
+            return values
+        return pd.DataFrame(values, index=index, columns=list(coding.levels or coding.features))
+
+    def impute(self, views: Mapping[str, Any], return_std: bool = False) -> Any:
+        """The same dict, observed cells untouched and holes filled; with `return_std` also the standard deviations.
+
+        The standard deviation of an observed cell is 0; that of a filled label is that of "the label is right".
+        """
+        data, index = self._read(views)
+        found = predict(self._rows(data), self._posterior, [self._place(name) for name in data])
+        filled, stds = {}, {}
+        for name, given in data.items():
+            values, std = found[self._place(name)]
+            view = self._schema.types[name]
+            decided = view.decide(values)
+            filled[name] = fill(self._schema, name, views[name], decided, index)
+            if decided.ndim == 1:
+                std = np.take_along_axis(std, decided[:, None], axis=1)
+            seen = np.ones((1, 1), dtype=bool) if given.observed is None else given.observed
+            stds[name] = std_to_user(self._schema, name, np.where(seen[:, : std.shape[1]], 0.0, std), index)
+        return (filled, stds) if return_std else filled
+
+    def score(self, views: Mapping[str, Any], y: None = None) -> float:
+        """Average over rows of a lower bound of log p(row), in nats and the user's units."""
+        data, index = self._read(views)
+        if len(index) == 0:
+            raise ValueError("score needs at least one row.")
+        total = log_likelihood(self._rows(data, unweighted(self._model)), self._posterior)
+        return (total - log_jacobian(self._schema, data, len(index))) / len(index)
+
+    def sample(self, n: int = 1, random_state: int | None = None) -> dict[str, Any]:
+        """New rows from the posterior predictive, one entry per view."""
+        check_is_fitted(self, "n_components_")
+        if n < 0:
+            raise ValueError(f"n must not be negative, not {n}.")
+        drawn = sample_rows(self._posterior, self._model, n, np.random.default_rng(random_state))
+        index = pd.RangeIndex(n)
+        return {name: to_user(self._schema, name, x, index) for name, x in zip(self._schema.types, drawn)}
+
+    # ---------------------------------------------------------------------------------------------- files
+
+    def save(self, path: str | Path) -> None:
+        """Write the fitted model to one file: JSON and arrays, nothing that can run."""
+        check_is_fitted(self, "n_components_")
+        io.save(self, path)
+
+    # -------------------------------------------------------------------------------------------- helpers
+
+    def _read(self, views: Mapping[str, Any]) -> tuple[dict[str, ViewData], pd.Index]:
+        check_is_fitted(self, "n_components_")
+        return read_new(self._schema, views, self.dtype)
+
+    def _rows(self, data: dict[str, ViewData], model: Model | None = None) -> MemoryEngine:
+        """An engine for some rows, in which the views that were not given are missing."""
+        model = model or self._model
+        n = len(next(iter(data.values())).target)
+        absent = np.zeros((n, 1), dtype=bool)
+        every = []
+        for spec in model.views:
+            every.append(data.get(spec.name) or ViewData(spec.view.empty_target(n, spec.n_features), absent))
+        return MemoryEngine(every, model, "exact", self._posterior.n_components)
+
+    def _place(self, name: str) -> int:
+        return list(self._schema.types).index(name)
+
+    def _targets(self, data: dict[str, ViewData], target: str | None) -> list[str]:
+        if target is None:
+            names = [name for name in self._schema.types if name not in data]
+            if not names:
+                raise ValueError("Every view is given, so there is nothing to predict: leave one out, or use impute.")
+            return names
+        if target not in self._schema.types:
+            raise ValueError(f"unknown target {target!r}; the model has the views {list(self._schema.types)}.")
+        if target in data and data[target].observed is None and len(data[target].target):
+            raise ValueError(f"view {target!r} is the target but is given complete: leave it out of the views.")
+        return [target]
+
+
+def check_options(model: SSHIBA) -> None:
+    """Refuse options that make no sense, in one sentence each."""
+    for name in ("n_components", "n_init", "max_iter"):
+        value = getattr(model, name)
+        if isinstance(value, bool) or not isinstance(value, int | np.integer):
+            raise TypeError(f"{name} must be a whole number, not {value!r}.")
+        if value < 1:
+            raise ValueError(f"{name} must be at least 1, not {value}.")
+    for name in ("tol", "prune_tol"):
+        if not getattr(model, name) >= 0:
+            raise ValueError(f"{name} must not be negative, not {getattr(model, name)!r}.")
+    choices = {"missing": ("exact", "mean-field"), "acceleration": ("rotation", None), "dtype": ("float64", "float32")}
+    for name, allowed in choices.items():
+        if getattr(model, name) not in allowed:
+            raise ValueError(f"{name} must be one of {allowed}, not {getattr(model, name)!r}.")
+    if model.device not in (None, "cpu"):
+        raise ValueError(f"device={model.device!r} is not available in this version; leave it None.")
+    if model.engine not in ("auto", "memory"):
+        raise ValueError(f"engine={model.engine!r} is not available in this version; use 'auto' or 'memory'.")
+
+
+def observed_cells(schema: Schema) -> int:
+    return int(sum(coding.observed_per_feature.sum() for coding in schema.codings.values()))
+
+
+def warn_empty_rows(data: Mapping[str, ViewData], index: pd.Index) -> None:
+    """Rows with nothing observed are allowed: their factors are the prior's."""
+    masks = [view.observed for view in data.values()]
+    if any(mask is None for mask in masks):
+        return
+    empty = ~np.any([mask.any(axis=1) for mask in masks if mask is not None], axis=0)
+    if empty.any():
+        warnings.warn(
+            f"{int(empty.sum())} rows have nothing observed, first {index[empty][0]!r}: their factors are the prior's.",
+            UserWarning,
+            stacklevel=3,
+        )
+
+
+def log_jacobian(schema: Schema, data: Mapping[str, ViewData], n_rows: int) -> float:
+    """Σ log scale over observed cells: log p(user's units) = log p(model's units) − this."""
+    total = 0.0
+    for name, view in data.items():
+        log_scale = np.log(schema.codings[name].scale)
+        if view.observed is None:
+            total += n_rows * float(log_scale.sum())
+        else:
+            total += float((view.observed * log_scale).sum())
+    return total
+
+
+def r2_table(shares: np.ndarray, names: list[str]) -> pd.DataFrame:
+    return pd.DataFrame(shares, index=[*range(len(shares) - 1), "all"], columns=names)

@@ -1,0 +1,229 @@
+"""The loop: sweep, rotate, bound, prune, stop; and restarts."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from typing import Any, Protocol
+
+import numpy as np
+from array_api_compat import array_namespace
+from joblib import Parallel, delayed, effective_n_jobs
+from threadpoolctl import threadpool_limits
+
+from .elbo import elbo
+from .model import Model
+from .rotation import find_rotation, objective, rotate
+from .start import random_posterior
+from .state import ColumnGroups, Posterior, Stats
+from .updates import GLOBAL_UPDATES, apply_update, global_step
+
+WARM_UP = 20  # plain sweeps before the first rotation; earlier ones prune too much
+TRIAL_SWEEPS = 10  # what a smaller model gets to show that its bound is higher
+ROUNDING = 1e-9  # of the size of the bound: a fall beyond it is an error
+
+
+class BoundError(ArithmeticError):
+    """The bound fell, which exact coordinate ascent cannot do."""
+
+
+class Engine(Protocol):
+    """Where the rows are. `local` is whatever the engine keeps for them between sweeps: a value, never changed."""
+
+    model: Model
+    groups: tuple[ColumnGroups, ...]
+
+    def start(self, posterior: Posterior) -> Any: ...
+    def local_step(self, posterior: Posterior, local: Any) -> tuple[Any, Stats]: ...
+
+
+@dataclass(frozen=True)
+class Options:
+    """When to stop, prune and rotate; `tol` is in nats per sweep, for the whole bound."""
+
+    max_iter: int = 2000
+    tol: float = 1e-2
+    prune_tol: float = 1e-6
+    rotate: bool = True
+    max_time: float | None = None
+
+
+@dataclass(frozen=True)
+class Progress:
+    """What a callback is told after each sweep (of parallel restarts: after each restart)."""
+
+    sweep: int
+    elbo: float
+    rise: float
+    n_components: int
+    seconds: float
+    restart: int = 0
+
+
+@dataclass(frozen=True)
+class State:
+    """A fit after a sweep. `size` is the sum of the absolute terms of the bound, the measure of its rounding."""
+
+    posterior: Posterior
+    local: Any
+    stats: Stats | None = None
+    bound: float = -np.inf
+    size: float = 0.0
+
+
+@dataclass(frozen=True)
+class Fit:
+    """The end of one run."""
+
+    state: State
+    path: list[float]
+    converged: bool
+    seconds: float
+
+
+def run(engine: Engine, start: Posterior, options: Options, callback: Callable[[Progress], object] | None = None) -> Fit:
+    """Sweep until the bound rises by less than `tol` and no smaller model has a higher one."""
+    began = time.perf_counter()
+    state, path, converged = State(start, engine.start(start)), [], False
+    for number in range(1, options.max_iter + 1):
+        new = sweep(engine, state, rotating=options.rotate and number > WARM_UP)
+        rise = new.bound - state.bound
+        path.append(new.bound)
+        state = prune(new, options.prune_tol)
+        seconds = time.perf_counter() - began
+        if callback is not None:
+            callback(Progress(number, new.bound, rise, state.posterior.n_components, seconds))
+        if rise < options.tol and number > WARM_UP:
+            smaller = try_smaller(engine, state, options)
+            converged = smaller is None
+            state = smaller or state
+        if converged or (options.max_time is not None and seconds > options.max_time):
+            break
+    if state.stats is None:  # pruned in the last sweep
+        state = sweep(engine, state, rotating=False)
+        path.append(state.bound)
+    return Fit(state, path, converged, time.perf_counter() - began)
+
+
+def run_restarts(
+    engine: Engine,
+    n_components: int,
+    options: Options,
+    seeds: Sequence[np.random.SeedSequence],
+    n_jobs: int | None = None,
+    callback: Callable[[Progress], object] | None = None,
+) -> list[Fit]:
+    """Independent runs from random starts, in the order of their seeds.
+
+    Several of them run on one thread each, however many there are at a time, so that `n_jobs` changes nothing but
+    the time.
+    """
+
+    def one(number: int, notify: Callable[[Progress], object] | None) -> Fit:
+        start = random_posterior(engine.model, n_components, engine.groups, np.random.default_rng(seeds[number]))
+        if notify is None:
+            return run(engine, start, options)
+        return run(engine, start, options, lambda progress: notify(replace(progress, restart=number)))
+
+    if len(seeds) == 1:
+        return [one(0, callback)]
+    if effective_n_jobs(n_jobs) == 1:
+        with threadpool_limits(1):
+            return [one(number, callback) for number in range(len(seeds))]
+    fits = Parallel(n_jobs=n_jobs, return_as="generator")(delayed(_alone)(one, i) for i in range(len(seeds)))
+    done = []
+    for number, fit in enumerate(fits):
+        done.append(fit)
+        if callback is not None:
+            last = fit.state.posterior.n_components
+            callback(Progress(len(fit.path), fit.state.bound, 0.0, last, fit.seconds, number))
+    return done
+
+
+def _alone(one: Callable[[int, None], Fit], number: int) -> Fit:
+    with threadpool_limits(1):
+        return one(number, None)
+
+
+def sweep(engine: Engine, state: State, rotating: bool) -> State:
+    """Local step, global step, rotation; the bound may not fall."""
+    local, stats = engine.local_step(state.posterior, state.local)
+    posterior = global_step(stats, state.posterior, engine.model)
+    if rotating:
+        R, gain = find_rotation(objective(posterior, stats, engine.model))
+        if gain > 0:
+            posterior, stats = rotate(posterior, stats, engine.model, R)
+    new = measured(engine.model, posterior, local, stats)
+    if not new.bound >= state.bound - ROUNDING * new.size:
+        raise BoundError(blame(engine, state, new))
+    return new
+
+
+def measured(model: Model, posterior: Posterior, local: Any, stats: Stats) -> State:
+    terms = elbo(posterior, stats, model).values()
+    return State(posterior, local, stats, sum(terms), sum(abs(t) for t in terms))
+
+
+def blame(engine: Engine, before: State, after: State) -> str:
+    """Repeat a sweep update by update, and name the one that lowered the bound."""
+    local, stats = engine.local_step(before.posterior, before.local)
+    state = measured(engine.model, before.posterior, local, stats)
+    culprit = "the local step (z, x)"
+    if state.bound >= before.bound - ROUNDING * state.size:
+        culprit = "the rotation"
+        for update in GLOBAL_UPDATES:
+            new = measured(engine.model, apply_update(update, stats, state.posterior, engine.model), local, stats)
+            if not new.bound >= state.bound - ROUNDING * new.size:
+                culprit = update.__name__
+                break
+            state = new
+    return (
+        f"The bound fell from {before.bound:.12g} to {after.bound:.12g}, in {culprit}. "
+        "This should not happen; please report it with the data's shapes and options."
+    )
+
+
+def prune(state: State, prune_tol: float) -> State:
+    """Drop the factors that explain less than `prune_tol` of every view. The bound starts anew: the model changed."""
+    share = explained_share(state.posterior, state.stats)
+    keep = np.flatnonzero(share > prune_tol)
+    if len(keep) == len(share):
+        return state
+    return without(state, keep if len(keep) else np.array([int(np.argmax(share))]))
+
+
+def explained_share(posterior: Posterior, stats: Stats) -> np.ndarray:
+    """The largest share of a view's variance that each factor explains: mean over d of <w_dk>² · mean(z_k²), (K,)."""
+    xp = array_namespace(stats.zz)
+    z_square = xp.linalg.diagonal(stats.zz) / stats.n
+    shares = [xp.mean(view.w_mean**2, axis=0) * z_square for view in posterior.views]
+    return np.max(np.stack([np.asarray(share) for share in shares]), axis=0)
+
+
+def without(state: State, keep: np.ndarray) -> State:
+    """The same state with only some of its factors, before any update has seen it."""
+    return State(state.posterior.arranged(keep), state.local)
+
+
+def try_smaller(engine: Engine, state: State, options: Options) -> State | None:
+    """Drop the weakest factor as long as the bound, a few sweeps later, is higher without it.
+
+    A factor can sit for ever at a small local optimum that costs more than it explains; its removal is a step that
+    coordinate ascent cannot take.
+    """
+    best = None
+    while (best or state).posterior.n_components > 1:
+        full = best or state
+        if full.stats is None:
+            return full
+        share = explained_share(full.posterior, full.stats)
+        trial = without(full, np.delete(np.arange(len(share)), np.argmin(share)))
+        for _ in range(TRIAL_SWEEPS):
+            trial = sweep(engine, trial, options.rotate)
+            if trial.bound > full.bound:
+                break
+        if trial.bound <= full.bound:
+            break
+        best = trial
+    return best

@@ -1,0 +1,235 @@
+"""Model files: a zip of `model.json` and `arrays.safetensors`. Nothing in them can run."""
+
+from __future__ import annotations
+
+import json
+import os
+import tempfile
+import zipfile
+from dataclasses import asdict, fields
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pandas as pd
+from safetensors import SafetensorError
+from safetensors.numpy import load as load_arrays
+from safetensors.numpy import save as save_arrays
+
+from . import __version__
+from .coding import Coding
+from .likelihoods import VIEW_TYPES, View
+from .model import Priors, build_model
+from .state import ColumnGroups, Fixed, Gamma, Posterior, RowCovariance, ViewPosterior
+from .views import Schema
+
+if TYPE_CHECKING:
+    from .estimator import SSHIBA
+
+FORMAT = "sshiba-model"
+VERSION = 1
+JSON_NAME, ARRAYS_NAME = "model.json", "arrays.safetensors"
+
+
+class ModelFileError(ValueError):
+    """A file that is not a whole model of a known version."""
+
+
+def save(model: SSHIBA, path: str | Path) -> None:
+    """Write beside the target, then rename: a killed process leaves the old file or the new one."""
+    header, arrays = pack(model)
+    path = Path(path)
+    handle, temporary = tempfile.mkstemp(prefix=f".{path.name}.", dir=path.parent)
+    try:
+        with os.fdopen(handle, "wb") as file, zipfile.ZipFile(file, "w", zipfile.ZIP_STORED) as archive:
+            archive.writestr(JSON_NAME, json.dumps(header, indent=1, allow_nan=True))
+            archive.writestr(ARRAYS_NAME, save_arrays(arrays))
+        os.replace(temporary, path)
+    except BaseException:
+        Path(temporary).unlink(missing_ok=True)
+        raise
+
+
+def load(path: str | Path) -> SSHIBA:
+    """Read a model that `SSHIBA.save` wrote; it predicts the same to the last bit."""
+    if not Path(path).is_file():
+        raise FileNotFoundError(f"there is no file {str(path)!r}.")
+    try:
+        with zipfile.ZipFile(path) as archive:
+            if sorted(archive.namelist()) != sorted([JSON_NAME, ARRAYS_NAME]):
+                raise ModelFileError(f"{str(path)!r} is not a SSHIBA model.")
+            if sum(info.file_size for info in archive.infolist()) > 2 * Path(path).stat().st_size + 2**20:
+                raise ModelFileError(f"{str(path)!r} unpacks to far more than its size; it is not a SSHIBA model.")
+            header = json.loads(archive.read(JSON_NAME))
+            if not isinstance(header, dict) or header.get("format") != FORMAT:
+                raise ModelFileError(f"{str(path)!r} is not a SSHIBA model.")
+            if not isinstance(header.get("version"), int) or header["version"] > VERSION:
+                raise ModelFileError(
+                    f"{str(path)!r} was written by a newer version of SSHIBA "
+                    f"(file version {header.get('version')}, this one reads up to {VERSION}): upgrade to read it."
+                )
+            arrays = load_arrays(archive.read(ARRAYS_NAME))
+        return unpack(header, arrays)
+    except ModelFileError:
+        raise
+    except zipfile.BadZipFile as error:
+        raise ModelFileError(f"{str(path)!r} is not a SSHIBA model, or is cut off: {error}.") from error
+    except (SafetensorError, json.JSONDecodeError, UnicodeDecodeError, EOFError, OSError) as error:
+        raise ModelFileError(f"{str(path)!r} is damaged: {error}.") from error
+    except (KeyError, TypeError, ValueError, IndexError, AttributeError) as error:
+        raise ModelFileError(f"{str(path)!r} is not a consistent SSHIBA model: {error!r}.") from error
+
+
+# ------------------------------------------------------------------------------------------------- pack, unpack
+
+SETTINGS = (
+    "n_components n_init max_iter tol prune_tol missing acceleration device engine dtype random_state n_jobs max_time verbose"
+).split()
+
+
+def pack(model: SSHIBA) -> tuple[dict[str, Any], dict[str, np.ndarray]]:
+    schema: Schema = model._schema
+    priors = model.priors or Priors()
+    header = {
+        "format": FORMAT,
+        "version": VERSION,
+        "sshiba": __version__,
+        "settings": {name: plain(getattr(model, name)) for name in SETTINGS},
+        "priors": asdict(priors),
+        "n_rows": len(model.factors_),
+        "views": [
+            {
+                "name": name,
+                "inferred": schema.inferred.get(name),
+                **pack_view(schema.types[name]),
+                **pack_coding(coding),
+            }
+            for name, coding in schema.codings.items()
+        ],
+        "index": [tagged(label) for label in model.index_] if not isinstance(model.index_, pd.RangeIndex) else None,
+        "result": {
+            "elbo": model.elbo_,
+            "n_iter": model.n_iter_,
+            "converged": model.converged_,
+            "inits": {k: [plain(x) for x in v] for k, v in model.inits_.to_dict(orient="list").items()},
+        },
+    }
+    arrays = {"factors": model.factors_, "factors_std": model.factors_std_, "r2": model.r2_.to_numpy()}
+    arrays["elbo_path"] = model.elbo_path_
+    for i, (view, coding) in enumerate(zip(model._posterior.views, schema.codings.values())):
+        for name in CODING_ARRAYS:
+            arrays[f"{i}.{name}"] = np.asarray(getattr(coding, name), dtype=np.float64)
+        arrays |= {f"{i}.{name}": array for name, array in pack_posterior(view).items()}
+    return header, {name: np.ascontiguousarray(array) for name, array in arrays.items()}
+
+
+def unpack(header: dict[str, Any], arrays: dict[str, np.ndarray]) -> SSHIBA:
+    from .estimator import SSHIBA, r2_table
+
+    types, codings, views = {}, {}, []
+    for i, entry in enumerate(header["views"]):
+        name = entry["name"]
+        mine = {key.split(".", 1)[1]: array for key, array in arrays.items() if key.startswith(f"{i}.")}
+        types[name], codings[name] = unpack_view(entry), unpack_coding(entry, mine)
+        views.append(unpack_posterior(mine, codings[name].width))
+    priors = Priors(**{k: tuple(v) if isinstance(v, list) else v for k, v in header["priors"].items()})
+    model = SSHIBA(views=types, priors=priors, **header["settings"])
+    inferred = {entry["name"]: entry["inferred"] for entry in header["views"] if entry["inferred"] is not None}
+    model._schema = Schema(types, codings, inferred)
+    model._posterior = Posterior(tuple(views))
+    n_rows, n_components = header["n_rows"], model._posterior.n_components
+    model._model = build_model(model._schema, n_rows, priors, model.missing)
+    model.factors_, model.factors_std_ = arrays["factors"], arrays["factors_std"]
+    if any(v.w_mean.shape[1] != n_components for v in views) or model.factors_.shape != (n_rows, n_components):
+        raise ModelFileError("the sizes of its arrays do not fit together")
+    labels = header["index"]
+    model.index_ = pd.RangeIndex(n_rows) if labels is None else pd.Index([untagged(label) for label in labels])
+    model.r2_ = r2_table(arrays["r2"], list(types))
+    result = header["result"]
+    model.elbo_, model.elbo_path_ = result["elbo"], arrays["elbo_path"]
+    model.n_iter_, model.converged_ = result["n_iter"], result["converged"]
+    model.inits_ = pd.DataFrame(result["inits"])
+    model._describe()
+    return model
+
+
+def pack_view(view: View) -> dict[str, Any]:
+    kind = next(name for name, cls in VIEW_TYPES.items() if type(view) is cls)
+    options = {f.name: getattr(view, f.name) for f in fields(view)}
+    if options["groups"] is not None:
+        options["groups"] = [tagged(label) for label in options["groups"]]
+    return {"type": kind, "options": options}
+
+
+def unpack_view(entry: dict[str, Any]) -> View:
+    options = dict(entry["options"])
+    if options["groups"] is not None:
+        options["groups"] = tuple(untagged(label) for label in options["groups"])
+    return VIEW_TYPES[entry["type"]](**options)
+
+
+CODING_ARRAYS = ("observed_per_feature", "centre", "scale", "variance")
+
+
+def pack_coding(coding: Coding) -> dict[str, Any]:
+    return {
+        "features": [tagged(name) for name in coding.features],
+        "levels": None if coding.levels is None else [tagged(level) for level in coding.levels],
+        "container": coding.container,
+        "dtypes": list(coding.dtypes),
+    }
+
+
+def unpack_coding(entry: dict[str, Any], arrays: dict[str, np.ndarray]) -> Coding:
+    return Coding(
+        features=tuple(untagged(name) for name in entry["features"]),
+        levels=None if entry["levels"] is None else tuple(untagged(level) for level in entry["levels"]),
+        container=entry["container"],
+        dtypes=tuple(entry["dtypes"]),
+        **{name: arrays[name] for name in CODING_ARRAYS},
+    )
+
+
+def pack_posterior(view: ViewPosterior) -> dict[str, np.ndarray]:
+    arrays = {"w_mean": view.w_mean, "b_mean": view.b_mean, "b_var": view.b_var}
+    cov = view.w_cov
+    arrays |= {"basis": cov.basis, "spread": cov.spread, "logdet": cov.logdet, "group": cov.groups.index}
+    for name in ("alpha", "gamma", "tau"):
+        q = getattr(view, name)
+        arrays |= {f"{name}.{f.name}": np.asarray(getattr(q, f.name)) for f in fields(q)}
+    return arrays
+
+
+def unpack_posterior(arrays: dict[str, np.ndarray], width: int) -> ViewPosterior:
+    def gamma_or_fixed(name: str) -> Any:
+        if f"{name}.value" in arrays:
+            return Fixed(arrays[f"{name}.value"])
+        return Gamma(arrays[f"{name}.shape"], arrays[f"{name}.rate"])
+
+    w_mean, basis, spread, group = (arrays[name] for name in ("w_mean", "basis", "spread", "group"))
+    n_features, n_components = w_mean.shape
+    whole = group.dtype.kind == "i" and group.shape == (n_features,) and group.min() >= 0 and group.max() < len(basis)
+    if n_features != width or not whole or basis.shape[1] != n_components or spread.shape != (n_features, basis.shape[2]):
+        raise ModelFileError("the sizes of its arrays do not fit together")
+    cov = RowCovariance(basis, spread, arrays["logdet"], ColumnGroups(group))
+    named = {name: gamma_or_fixed(name) for name in ("alpha", "gamma", "tau")}
+    return ViewPosterior(w_mean, cov, arrays["b_mean"], arrays["b_var"], **named)
+
+
+# ------------------------------------------------------------------------------------------------------- labels
+
+
+def plain(value: Any) -> Any:
+    return value.item() if isinstance(value, np.generic) else value
+
+
+def tagged(label: Any) -> Any:
+    """A name or class label in JSON, with what JSON would forget: tuples, and other things only by their text."""
+    label = plain(label)
+    if isinstance(label, tuple):
+        return {"tuple": [tagged(part) for part in label]}
+    return label if label is None or isinstance(label, str | bool | int | float) else str(label)
+
+
+def untagged(label: Any) -> Any:
+    return tuple(untagged(part) for part in label["tuple"]) if isinstance(label, dict) else label

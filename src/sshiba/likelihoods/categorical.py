@@ -1,0 +1,248 @@
+"""Categorical views: t = argmax_d x_d with unit noise, the multinomial probit (the paper's table 4)."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import lru_cache
+from math import isfinite, log, pi
+from typing import Any
+
+import numpy as np
+import pandas as pd
+from array_api_compat import array_namespace
+from scipy.special import ndtri
+from scipy.stats import qmc
+
+from ..cells import column_kinds, holds_only_zero_one, looks_numeric
+from ..coding import Coding, ViewData, first_few, plain_names, show, shrink_mask, unit_coding
+from ..special import hermite, like, log_ndtr, log_sum_exp
+from ..state import Array, LatentX
+from .base import PredictiveX, View
+
+N_NODES = 32
+N_NEWTON = 8
+N_DRAWS = 64
+FEW_CLASSES = 20  # numbers of at most so many values are taken for labels
+
+
+@dataclass(frozen=True)
+class Categorical(View):
+    """One column of labels of any kind; each class is one latent feature."""
+
+    latent = True
+
+    @property
+    def noise(self) -> float:
+        return 1.0
+
+    @classmethod
+    def recognise(cls, frame: pd.DataFrame) -> str | None:
+        """Text and categories; in a single column also whole numbers of few values."""
+        kinds = column_kinds(frame)
+        if kinds == {"number"} and frame.shape[1] == 1:
+            return _recognise_codes(frame.iloc[:, 0])
+        if not kinds <= {"text", "category"}:
+            return None
+        if kinds == {"text"} and frame.shape[1] == 1:
+            texts = frame.iloc[:, 0].dropna()
+            if not _has_few_values(texts) and looks_numeric(texts):
+                return None  # numbers stored as text: Real says how to convert them
+        return " and ".join(sorted(kinds))
+
+    def encode(
+        self, frame: pd.DataFrame, name: str, coding: Coding | None, dtype: Any
+    ) -> tuple[ViewData, Coding]:
+        if frame.shape[1] != 1:
+            raise ValueError(
+                f"view {name!r}: a categorical view is one column, this one has {frame.shape[1]} "
+                f"({first_few(frame.columns)}). Give one categorical view per column."
+            )
+        codes, labels = _factorise(frame.iloc[:, 0], name)
+        if coding is None:
+            levels = _order_levels(labels, frame.dtypes.iloc[0], name)
+            n_observed = np.full(len(levels), np.count_nonzero(codes >= 0))
+            coding = unit_coding(plain_names(frame.columns), n_observed, levels)
+        code_of = {level: code for code, level in enumerate(coding.levels or ())}
+        unseen = [code for code, label in enumerate(labels) if label not in code_of]
+        if unseen:
+            row = frame.index[np.flatnonzero(codes == unseen[0])[0]]
+            raise ValueError(
+                f"view {name!r}: class {first_few(labels[code] for code in unseen)} unseen in training, "
+                f"first in row {show(row)}; known are {first_few(code_of, 10)}. Set such labels to None."
+            )
+        lookup = np.array([code_of[label] for label in labels] + [0])  # the last for code -1, missing
+        return ViewData(lookup[codes], shrink_mask(codes[:, None] >= 0)), coding
+
+    def decode(self, values: np.ndarray, coding: Coding) -> np.ndarray:
+        levels = np.empty(coding.width, dtype=object)
+        levels[:] = coding.levels
+        return levels[values.astype(np.int64)][:, None]
+
+    def update_x(self, target: Array, y: Array, tau: Array, old: LatentX | None) -> LatentX:
+        """q(x) is N(y, I) cut to the cone where x_t is largest; tau is 1.
+
+        The cone is closed under scaling, so ∫ ∇·(x p(x)) dx = 0 over it, hence E|x|² = D + <x>·y: the
+        second moment below is right in its sum over classes, which is all that tau = 1 asks for.
+        """
+        xp = array_namespace(y)
+        log_xi, step = probit_moments(y, target)
+        mean = y + step
+        second = 1 + mean * y
+        # E[log p(t|x)] = 0 on the cone; H[q] = log ξ + D/2 log 2π + ½ E|x − y|².
+        quad = xp.sum(second - 2 * mean * y + y * y, axis=1)
+        bound = log_xi + 0.5 * (y.shape[1] * log(2 * pi) + quad)
+        return LatentX(mean, second, bound[:, None])
+
+    def predict(self, x: PredictiveX) -> tuple[Array, Array]:
+        """Class probabilities and the standard deviations of their indicators.
+
+        Classes are correlated through z, so the z part is averaged over Sobol draws; what is
+        independent between classes (noise, W, b) is integrated in one dimension.
+        """
+        xp = array_namespace(x.mean)
+        std = xp.sqrt(x.own_var + x.noise_var)
+        p = 0.0
+        for u in like(_sobol_normal(x.z_factor.shape[-1]), x.mean):
+            p = p + argmax_probabilities(x.mean + x.z_factor @ u, std)
+        p = p / N_DRAWS
+        p = p / xp.sum(p, axis=1, keepdims=True)
+        return p, xp.sqrt(p * (1 - p))
+
+    def decide(self, values: np.ndarray) -> np.ndarray:
+        return np.argmax(values, axis=1)
+
+    def emit(self, x: np.ndarray, rng: np.random.Generator) -> np.ndarray:
+        return np.argmax(x, axis=1)
+
+    def empty_target(self, n: int, width: int) -> np.ndarray:
+        return np.zeros(n, dtype=np.int64)
+
+
+def _recognise_codes(column: pd.Series) -> str | None:
+    """Whole numbers of few values are labels; floats only with holes, which make floats of integers."""
+    cells = column.dropna()
+    may_be_codes = len(cells) < len(column) or not pd.api.types.is_float_dtype(column.dtype)
+    if not may_be_codes or not _has_few_values(cells) or holds_only_zero_one(column.to_frame()):
+        return None
+    is_whole = all(float(value).is_integer() for value in cells.unique())
+    return f"one column of whole numbers, {cells.nunique()} values" if is_whole else None
+
+
+def _has_few_values(cells: pd.Series) -> bool:
+    n_distinct = cells.nunique()
+    return n_distinct <= FEW_CLASSES and 2 * n_distinct <= len(cells)
+
+
+def _factorise(column: pd.Series, name: str) -> tuple[np.ndarray, list]:
+    """Codes (N,), -1 where missing, and the label of each code as a plain Python value."""
+    try:
+        codes, found = pd.factorize(column)
+    except TypeError as error:  # unhashable
+        raise TypeError(f"view {name!r}: {_LABEL_RULE}") from error
+    labels = [label.item() if isinstance(label, np.generic) else label for label in found]
+    odd = [label for label in labels if not isinstance(label, str | int | float) or not _is_finite(label)]
+    if odd:
+        row = column.index[np.flatnonzero(codes == labels.index(odd[0]))[0]]
+        kind = type(odd[0]).__name__
+        raise TypeError(f"view {name!r}: label {show(odd[0])} ({kind}) in row {show(row)}. {_LABEL_RULE}")
+    return codes, labels
+
+
+_LABEL_RULE = "Labels are text, finite numbers or True / False: convert others, e.g. with .astype(str)."
+
+
+def _is_finite(label: str | float) -> bool:
+    return not isinstance(label, float) or isfinite(label)
+
+
+def _order_levels(labels: list, dtype: Any, name: str) -> tuple:
+    """The classes: categories in their own order, else sorted; what does not sort by type, then as text."""
+    if len(labels) < 2:
+        found = f"only one class, {first_few(labels)}," if labels else "no label at all"
+        raise ValueError(f"view {name!r}: {found} observed in training, two are needed. Leave the view out.")
+    if isinstance(dtype, pd.CategoricalDtype):
+        codes = dtype.categories.get_indexer(pd.Index(labels, dtype=dtype.categories.dtype))
+        return tuple(labels[i] for i in np.argsort(codes))
+    try:
+        return tuple(sorted(labels))
+    except TypeError:
+        return tuple(sorted(labels, key=lambda label: (type(label).__name__, str(label))))
+
+
+def probit_moments(y: Array, target: Array, n_nodes: int = N_NODES) -> tuple[Array, Array]:
+    """log ξ and <x> − y = ∇ log ξ, with ξ = E_u Π_{j≠t} Φ(u + y_t − y_j), u ~ N(0, 1).
+
+    The integrand exp f(u), f = −u²/2 + Σ log Φ(u + δ_j), is log-concave: Newton steps find its mode
+    from the right side, and Gauss-Hermite nodes are laid around it on the scale of its curvature.
+
+    Parameters
+    ----------
+    y : (n, C)
+    target : (n,) integer
+
+    Returns
+    -------
+    log_xi : (n,)
+    step : (n, C)
+    """
+    xp = array_namespace(y)
+    n, n_classes = y.shape
+    is_true = xp.arange(n_classes)[None, :] == target[:, None]
+    y_true = xp.sum(xp.where(is_true, y, 0.0), axis=1, keepdims=True)
+    # A gap so large that log Φ and ρ vanish takes the true class itself out of the product.
+    delta = xp.where(is_true, 40.0, y_true - y)
+    u = xp.maximum(xp.min(delta, axis=1) / -2, xp.zeros_like(delta[:, 0]))
+    for _ in range(N_NEWTON):
+        rho, curvature = _inverse_mills(u[:, None] + delta)
+        u = u + (xp.sum(rho, axis=1) - u) / (1 + xp.sum(curvature, axis=1))
+    _, curvature = _inverse_mills(u[:, None] + delta)
+    width = 1 / xp.sqrt(1 + xp.sum(curvature, axis=1))
+
+    nodes, log_weights = hermite(n_nodes)
+    log_f, rhos = [], []
+    for t, log_w in zip(nodes, log_weights):
+        v = u + float(t) * width
+        a = v[:, None] + delta
+        log_phi = log_ndtr(a)
+        log_f.append(float(log_w + t**2 / 2) - v**2 / 2 + xp.sum(log_phi, axis=1))
+        rhos.append(xp.exp(-(a**2) / 2 - log_phi))
+    log_f = xp.stack(log_f)
+    log_total = log_sum_exp(log_f, axis=0)
+    weights = xp.exp(log_f - log_total[None, :])
+    mills = 0.0
+    for w, rho in zip(weights, rhos):
+        mills = mills + w[:, None] * rho
+    mills = xp.where(is_true, 0.0, mills) / float(np.sqrt(2 * pi))
+    step = xp.where(is_true, xp.sum(mills, axis=1, keepdims=True), -mills)
+    return log_total + xp.log(width) - 0.5 * log(2 * pi), step
+
+
+def _inverse_mills(a: Array) -> tuple[Array, Array]:
+    """ρ = φ/Φ and −dρ/da = ρ(ρ + a), of which the sum is the curvature of −log Φ."""
+    xp = array_namespace(a)
+    rho = xp.exp(-(a**2) / 2 - 0.5 * log(2 * pi) - log_ndtr(a))
+    return rho, rho * (rho + a)
+
+
+def argmax_probabilities(y: Array, std: Array, n_nodes: int = 41) -> Array:
+    """p(x_i is the largest), x_j ~ N(y_j, std_j²) independent, (n, C).
+
+    p_i = ∫ (φ_i/Φ_i)(x) Π_j Φ_j(x) dx: one grid over where the maximum can lie serves all classes.
+    """
+    xp = array_namespace(y)
+    top = xp.max(y + 6 * std, axis=1, keepdims=True)
+    bottom = xp.max(y - 6 * std, axis=1, keepdims=True)
+    total = xp.zeros_like(y)
+    for share in np.linspace(0, 1, n_nodes):
+        a = (bottom + float(share) * (top - bottom) - y) / std
+        log_cdf = log_ndtr(a)
+        total = total + xp.exp(xp.sum(log_cdf, axis=1, keepdims=True) - log_cdf - a**2 / 2)
+    p = total / std
+    return p / xp.sum(p, axis=1, keepdims=True)
+
+
+@lru_cache(maxsize=8)
+def _sobol_normal(dim: int) -> np.ndarray:
+    """N_DRAWS standard normal points of low discrepancy, the same at every call."""
+    points = qmc.Sobol(dim, seed=0).random(N_DRAWS)
+    return ndtri(np.clip(points, 1e-12, 1 - 1e-12))

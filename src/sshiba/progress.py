@@ -1,0 +1,42 @@
+"""A progress bar for long fits: on a terminal a live line, in a log nothing but the end."""
+
+from __future__ import annotations
+
+from types import TracebackType
+
+from rich.console import Console
+from rich.progress import BarColumn, Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
+
+from .fit import Progress as Sweep
+
+
+class FitBar:
+    """Shows the restart, the sweep, the bound and the factors left; call it with each Progress of a fit."""
+
+    def __init__(self, n_init: int, max_iter: int, console: Console | None = None) -> None:
+        self.n_init = n_init
+        self.bar = Progress(
+            SpinnerColumn(),
+            TextColumn("{task.description}"),
+            BarColumn(bar_width=24),
+            TextColumn("sweep {task.completed}"),
+            TextColumn("bound {task.fields[elbo]:,.1f}"),
+            TextColumn("{task.fields[n_components]} factors"),
+            TimeElapsedColumn(),
+            console=console or Console(stderr=True),
+        )
+        self.max_iter = max_iter
+        self.task = self.bar.add_task("fitting", total=max_iter, elbo=float("nan"), n_components=0)
+
+    def __enter__(self) -> FitBar:
+        self.bar.start()
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
+        self.bar.stop()
+
+    def __call__(self, sweep: Sweep) -> None:
+        name = "fitting" if self.n_init == 1 else f"restart {sweep.restart + 1} of {self.n_init}"
+        self.bar.update(
+            self.task, completed=sweep.sweep, description=name, elbo=sweep.elbo, n_components=sweep.n_components
+        )

@@ -1,0 +1,403 @@
+"""One sweep as pure functions: rows -> Stats (local), Stats -> posterior (global).
+
+Equation and table numbers are the paper's. Shapes: n rows of a block, D features, K factors, G column groups;
+`r` is 1 where all rows of a block share one pattern of holes, else n.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from math import log, pi
+
+from array_api_compat import array_namespace
+
+from .likelihoods import View
+from .model import Model, ViewModel
+from .special import eye, zeros
+from .state import (
+    Array,
+    ColumnGroups,
+    Fixed,
+    Gamma,
+    LatentX,
+    Posterior,
+    RowCovariance,
+    Stats,
+    ViewPosterior,
+    ViewStats,
+)
+
+# ---------------------------------------------------------------------------------------------- moments of W
+
+
+def feature_gamma(view: ViewPosterior, model: ViewModel) -> Array:
+    """<gamma_d> for each feature, (D,)."""
+    return view.gamma.mean[model.relevance]
+
+
+def w_second(view: ViewPosterior) -> Array:
+    """<w_dk²>, (D, K)."""
+    xp = array_namespace(view.w_mean)
+    cov = view.w_cov
+    out = xp.empty_like(view.w_mean)
+    for g, d, alone in cov.groups.parts:
+        square = cov.basis[g] ** 2
+        if alone:
+            out[d] = xp.sum(square * cov.spread[d][:, None, :], axis=-1)
+        else:
+            out[d] = cov.spread[d] @ square.T
+    return out + view.w_mean**2
+
+
+def w_trace(view: ViewPosterior, zz: Array) -> Array:
+    """tr(<w_d w_dᵀ> zz_g) with g the column group of d, (D,)."""
+    xp = array_namespace(zz)
+    cov = view.w_cov
+    out = xp.empty_like(view.b_mean)
+    for g, d, alone in cov.groups.parts:
+        zz_g, basis, w, spread = zz[g], cov.basis[g], view.w_mean[d], cov.spread[d]
+        inner = xp.sum(basis * (zz_g @ basis), axis=-2)  # diag(Bᵀ zz B)
+        if alone:
+            wz = (w[:, None, :] @ zz_g)[:, 0, :]
+        else:
+            wz = w @ zz_g
+        out[d] = xp.sum(wz * w, axis=1) + xp.sum(spread * inner, axis=1)
+    return out
+
+
+def weighted_ww(view: ViewPosterior, c: Array, groups: ColumnGroups) -> Array:
+    """Σ_{d in group} c_d <w_d w_dᵀ> for each of `groups`, (G, K, K); they need not be the groups of the fit."""
+    xp = array_namespace(view.w_mean)
+    cov, n_components = view.w_cov, view.w_mean.shape[1]
+    out = zeros((len(groups), n_components, n_components), c)
+    for g, d, alone in groups.parts:
+        w = view.w_mean[d]
+        if alone:
+            basis = cov.basis[cov.groups.index[d]]
+            scaled = basis * (c[d][:, None] * cov.spread[d])[:, None, :]
+            out[g] = scaled @ xp.matrix_transpose(basis) + c[d][:, None, None] * w[:, :, None] * w[:, None, :]
+        else:
+            out[g] = w.T @ (c[d][:, None] * w) + _summed_cov(cov, c, d)
+    return out
+
+
+def _summed_cov(cov: RowCovariance, c: Array, features: object) -> Array:
+    """Σ_d c_d Σ_d over some features, (K, K)."""
+    xp = array_namespace(c)
+    inside = cov.groups.index[features]
+    weighted = c[features][:, None] * cov.spread[features]
+    if len(cov.groups) == 1:
+        basis = cov.basis[0]
+        return (basis * xp.sum(weighted, axis=0)) @ basis.T
+    # Side by side, the scaled bases make one K x (D·K) matrix whose product with itself is the sum.
+    half = cov.basis[inside] * xp.sqrt(weighted)[:, None, :]
+    flat = xp.reshape(xp.permute_dims(half, (1, 0, 2)), (half.shape[1], -1))
+    return flat @ flat.T
+
+
+# -------------------------------------------------------------------------------------------------- local step
+
+
+@dataclass(frozen=True)
+class RowView:
+    """One view of a block of rows.
+
+    `observed` (r, G) says 1 where the rows of the block have the features of a column group. `holes` (n, D) marks
+    the cells that are variables of their own under missing="mean-field"; such a view counts as observed.
+    """
+
+    target: Array
+    observed: Array
+    groups: ColumnGroups
+    holes: Array | None = None
+    x_sum: Array | None = None  # of a real view without mean-field holes: constants, taken once
+    xx: Array | None = None
+
+    @property
+    def is_static(self) -> bool:
+        return self.x_sum is not None
+
+
+@dataclass(frozen=True)
+class Block:
+    """Rows that are processed together. `shared`: one pattern of holes, hence one covariance of z, for all."""
+
+    n: int
+    shared: bool
+    views: tuple[RowView, ...]
+
+
+LocalX = tuple[LatentX | None, ...]  # q(x) of a block, None for static views
+
+
+@dataclass(frozen=True)
+class Message:
+    """All that rows need to know of one view's globals; small, and made once per sweep."""
+
+    view: View
+    ww: Array  # (G, K²): w_m Σ_{d in group} tau_d <w_d w_dᵀ>
+    loading: Array  # (D, K): w_m tau_d <w_d>
+    offset: Array  # (G, K): w_m Σ_{d in group} tau_d <b_d> <w_d>
+    w_mean: Array
+    b_mean: Array
+    tau: Array
+
+
+def messages(posterior: Posterior, model: Model, groups: Sequence[ColumnGroups]) -> tuple[Message, ...]:
+    out = []
+    for view, spec, columns in zip(posterior.views, model.views, groups):
+        xp = array_namespace(view.w_mean)
+        tau = spec.weight * view.tau.mean + xp.zeros_like(view.b_mean)
+        loading = tau[:, None] * view.w_mean
+        ww = xp.reshape(weighted_ww(view, tau, columns), (len(columns), -1))
+        offset = group_sum(view.b_mean[:, None] * loading, columns)
+        out.append(Message(spec.view, ww, loading, offset, view.w_mean, view.b_mean, view.tau.mean))
+    return tuple(out)
+
+
+@dataclass(frozen=True)
+class ZPrior:
+    """What is known of the z of a block before the latent x speak."""
+
+    cov: Array  # (r, K, K)
+    logdet: Array  # (r,): log|Σ_n|
+    evidence: Array  # (n, K): Σ w_m tau_d (x − b) <w_d>, of which x only for static views
+
+
+def prepare_z(block: Block, told: Sequence[Message]) -> ZPrior:
+    """Σ_n⁻¹ = I + Σ_m w_m Σ_{d observed} tau_d <w_d w_dᵀ> (table 2, observed cells only)."""
+    first = told[0].loading
+    xp = array_namespace(first)
+    n_components = first.shape[1]
+    precision = eye(n_components, first)[None]
+    evidence = zeros((block.n, n_components), first)
+    for rows, message in zip(block.views, told):
+        flat = rows.observed @ message.ww
+        precision = precision + xp.reshape(flat, (-1, n_components, n_components))
+        evidence = evidence - rows.observed @ message.offset
+        if rows.is_static:
+            evidence = evidence + xp.astype(rows.target, first.dtype) @ message.loading
+    root, logdet = _inverse_root(precision)
+    return ZPrior(root @ xp.matrix_transpose(root), logdet, evidence)
+
+
+def update_z(block: Block, x: LocalX, prior: ZPrior, told: Sequence[Message]) -> Array:
+    """<z_n> = Σ_n Σ_m w_m Σ_{d observed} tau_d (<x_nd> − <b_d>) <w_d>, (n, K)."""
+    evidence = prior.evidence
+    for latent, message in zip(x, told):
+        if latent is not None:
+            evidence = evidence + latent.mean @ message.loading
+    return evidence @ prior.cov[0] if block.shared else (evidence[:, None, :] @ prior.cov)[:, 0, :]
+
+
+def update_x(block: Block, x: LocalX | None, z: Array, told: Sequence[Message]) -> LocalX:
+    """q(x) of the latent views; zero where not observed, or N(y, 1/tau) at mean-field holes (table 5)."""
+    new: list[LatentX | None] = []
+    for i, (rows, message) in enumerate(zip(block.views, told)):
+        if rows.is_static:
+            new.append(None)
+            continue
+        y = z @ message.w_mean.T + message.b_mean
+        free = message.view.update_x(rows.target, y, message.tau, None if x is None else x[i])
+        new.append(masked_x(rows, free, y, message.tau))
+    return tuple(new)
+
+
+def start_x(block: Block, told: Sequence[Message]) -> LocalX:
+    """q(x) at z = 0."""
+    return update_x(block, None, zeros((block.n, told[0].loading.shape[1]), told[0].loading), told)
+
+
+def masked_x(rows: RowView, x: LatentX, y: Array, tau: Array) -> LatentX:
+    """Take away what was computed for cells that are not there.
+
+    A hole's unseen t̃ integrates out, so a mean-field hole is the same in all types: q(x̃) = N(y, 1/tau). (The paper
+    prints its covariance as the precision, and leaves b out of its mean.)
+    """
+    xp = array_namespace(y)
+    if rows.holes is None:
+        seen = rows.observed[:, rows.groups.index]
+        seen_bound = seen if x.bound.shape[1] == y.shape[1] else rows.observed
+        return replace(x, mean=x.mean * seen, second=x.second * seen, bound=x.bound * seen_bound)
+    entropy = 0.5 * (log(2 * pi) + 1 - xp.log(tau)) + xp.zeros_like(y)
+    bound = xp.sum(xp.where(rows.holes, entropy, 0.0), axis=1, keepdims=True)
+    own = xp.where(rows.holes[:, : x.bound.shape[1]], 0.0, x.bound)
+    return replace(
+        x,
+        mean=xp.where(rows.holes, y, x.mean),
+        second=xp.where(rows.holes, y**2 + 1 / tau, x.second),
+        bound=bound + xp.sum(own, axis=1, keepdims=True),
+    )
+
+
+def local_step(block: Block, x: LocalX, told: Sequence[Message]) -> tuple[LocalX, Stats]:
+    """q(z), then q(x), of a block of rows given the globals."""
+    prior = prepare_z(block, told)
+    z = update_z(block, x, prior, told)
+    x = update_x(block, x, z, told)
+    return x, collect(block, x, z, prior)
+
+
+def collect(block: Block, x: LocalX, z: Array, prior: ZPrior) -> Stats:
+    """The sufficient statistics of a block."""
+    xp = array_namespace(z)
+    n_components = z.shape[1]
+    if block.shared:
+        zz_rows = (block.n * prior.cov[0] + z.T @ z)[None]
+        z_rows, rows_each = xp.sum(z, axis=0, keepdims=True), block.n
+    else:
+        zz_rows = prior.cov + z[:, :, None] * z[:, None, :]
+        z_rows, rows_each = z, 1
+    flat = xp.reshape(zz_rows, (-1, n_components**2))
+    views = []
+    for rows, latent in zip(block.views, x):
+        seen = rows.observed.T
+        mean = xp.astype(rows.target, z.dtype) if latent is None else latent.mean
+        views.append(
+            ViewStats(
+                n=xp.sum(seen, axis=1) * rows_each,
+                z_sum=seen @ z_rows,
+                zz=xp.reshape(seen @ flat, (-1, n_components, n_components)),
+                x_sum=rows.x_sum if latent is None else xp.sum(latent.mean, axis=0),
+                xz=mean.T @ z,
+                xx=rows.xx if latent is None else xp.sum(latent.second, axis=0),
+                bound=zeros((), z) if latent is None else xp.sum(latent.bound),
+                groups=rows.groups,
+            )
+        )
+    return Stats(block.n, xp.sum(zz_rows, axis=0), xp.sum(prior.logdet) * rows_each, tuple(views))
+
+
+def group_sum(values: Array, groups: ColumnGroups) -> Array:
+    """Sum the rows (features) of `values` within each column group, (G, ...)."""
+    xp = array_namespace(values)
+    out = zeros((len(groups), *values.shape[1:]), values)
+    for g, d, alone in groups.parts:
+        out[g] = values[d] if alone else xp.sum(values[d], axis=0)
+    return out
+
+
+# ------------------------------------------------------------------------------------------------- global step
+
+
+def update_w(stats: ViewStats, view: ViewPosterior, model: ViewModel) -> ViewPosterior:
+    """Σ_d⁻¹ = gamma_d diag(alpha) + tau_d <ZᵀZ>, <w_d> = tau_d Σ_d Σ(x − b)<z> (table 2).
+
+    Features that share one <ZᵀZ> share one eigenbasis: with A = diag(alpha)^-½ and A<ZᵀZ>A = U diag(l) Uᵀ,
+    B = A U and s_dk = 1/(gamma_d + tau_d l_k) give Σ_d = B diag(s_d) Bᵀ, in D·K² rather than D·K³.
+    """
+    xp = array_namespace(stats.xz)
+    alpha, gamma = view.alpha.mean, feature_gamma(view, model)
+    tau = view.tau.mean + xp.zeros_like(view.b_mean)
+    index = stats.groups.index
+    pull = tau[:, None] * (stats.xz - view.b_mean[:, None] * stats.z_sum[index])
+    same_precision = isinstance(view.gamma, Fixed) and view.tau.mean.shape[0] == 1
+    basis, spread = xp.zeros_like(stats.zz), xp.ones_like(pull)
+    logdet, w_mean = xp.empty_like(tau), xp.empty_like(pull)
+    for g, d, alone in stats.groups.parts:
+        if alone:
+            precision = gamma[d][:, None, None] * _diagonal(alpha) + tau[d][:, None, None] * stats.zz[g]
+            basis[g], logdet[d] = _inverse_root(precision)
+            half = (pull[d][:, None, :] @ basis[g])[:, 0, :]
+            w_mean[d] = (basis[g] @ half[:, :, None])[:, :, 0]
+            continue
+        if same_precision:
+            basis[g], logdet[d] = _inverse_root(_diagonal(alpha) + tau[0] * stats.zz[g])
+        else:
+            basis[g], eigenvalues = _scaled_eigenbasis(stats.zz[g], alpha)
+            spread[d] = 1 / (gamma[d][:, None] + tau[d][:, None] * eigenvalues)
+            logdet[d] = xp.sum(xp.log(spread[d]), axis=1) - xp.sum(xp.log(alpha))
+        w_mean[d] = ((pull[d] @ basis[g]) * spread[d]) @ basis[g].T
+    return replace(view, w_mean=w_mean, w_cov=RowCovariance(basis, spread, logdet, stats.groups))
+
+
+def _inverse_root(precision: Array) -> tuple[Array, Array]:
+    """B with B Bᵀ = precision⁻¹, and log|B Bᵀ|; stacks allowed."""
+    xp = array_namespace(precision)
+    chol = xp.linalg.cholesky(precision)
+    return xp.matrix_transpose(xp.linalg.inv(chol)), -2 * xp.sum(xp.log(xp.linalg.diagonal(chol)), axis=-1)
+
+
+def _scaled_eigenbasis(zz: Array, alpha: Array) -> tuple[Array, Array]:
+    """B = A U and l ≥ 0 with A zz A = U diag(l) Uᵀ, A = diag(alpha)^-½.
+
+    Factors are sorted by ascending alpha first: unsorted, eigh loses digits as eps·tau·l_max.
+    """
+    xp = array_namespace(zz)
+    order = xp.argsort(alpha)
+    back = xp.argsort(order)
+    a = 1 / xp.sqrt(alpha[order])
+    eigenvalues, vectors = xp.linalg.eigh(a[:, None] * zz[order][:, order] * a[None, :])
+    return (a[:, None] * vectors)[back], xp.where(eigenvalues > 0, eigenvalues, 0.0)
+
+
+def _diagonal(values: Array) -> Array:
+    return eye(values.shape[0], values) * values[None, :]
+
+
+def update_b(stats: ViewStats, view: ViewPosterior, model: ViewModel) -> ViewPosterior:
+    """Var b_d = 1/(1 + n_d tau_d), <b_d> = Var b_d · tau_d Σ(x − <z>·<w_d>) (table 2)."""
+    xp = array_namespace(stats.xz)
+    index, tau = stats.groups.index, view.tau.mean
+    b_var = 1 / (1 + stats.n[index] * tau)
+    fitted = xp.sum(stats.z_sum[index] * view.w_mean, axis=1)
+    return replace(view, b_mean=b_var * tau * (stats.x_sum - fitted), b_var=b_var)
+
+
+def update_gamma(stats: ViewStats, view: ViewPosterior, model: ViewModel) -> ViewPosterior:
+    """Shape a0 + K·size/2, rate b0 + ½ Σ_d Σ_k alpha_k <w_dk²> over the features d of a group (table 2, tied)."""
+    if isinstance(view.gamma, Fixed):
+        return view
+    xp = array_namespace(view.w_mean)
+    energy = xp.sum(w_second(view) * view.alpha.mean, axis=1)
+    groups = ColumnGroups(model.relevance)
+    size = group_sum(xp.ones_like(energy), groups)
+    prior, n_components = model.gamma_prior, view.w_mean.shape[1]
+    return replace(
+        view, gamma=Gamma(prior.shape + n_components * size / 2, prior.rate + group_sum(energy, groups) / 2)
+    )
+
+
+def update_alpha(stats: ViewStats, view: ViewPosterior, model: ViewModel) -> ViewPosterior:
+    """Shape a0 + D/2, rate b0 + ½ Σ_d gamma_d <w_dk²> (table 2)."""
+    xp = array_namespace(view.w_mean)
+    energy = xp.sum(feature_gamma(view, model)[:, None] * w_second(view), axis=0)
+    prior = model.alpha_prior
+    return replace(view, alpha=Gamma(prior.shape + model.n_features / 2 + xp.zeros_like(energy), prior.rate + energy / 2))
+
+
+def update_tau(stats: ViewStats, view: ViewPosterior, model: ViewModel) -> ViewPosterior:
+    """Shape a0 + n/2, rate b0 + ½ E Σ(x − zw − b)², per feature or summed over the view (table 2)."""
+    if model.tau_prior is None:
+        return view
+    xp = array_namespace(view.w_mean)
+    n, residual = stats.n[stats.groups.index], residual_second(stats, view)
+    if view.tau.mean.shape[0] == 1:
+        n, residual = xp.sum(n, keepdims=True), xp.sum(residual, keepdims=True)
+    prior = model.tau_prior
+    return replace(view, tau=Gamma(prior.shape + n / 2, prior.rate + residual / 2))
+
+
+def residual_second(stats: ViewStats, view: ViewPosterior) -> Array:
+    """E Σ_n (x_nd − z_n·w_d − b_d)² over observed rows, (D,)."""
+    xp = array_namespace(view.w_mean)
+    index, w, b = stats.groups.index, view.w_mean, view.b_mean
+    cross = xp.sum(w * stats.xz, axis=1) + b * stats.x_sum
+    fitted = w_trace(view, stats.zz) + 2 * b * xp.sum(w * stats.z_sum[index], axis=1)
+    return stats.xx - 2 * cross + fitted + stats.n[index] * (b**2 + view.b_var)
+
+
+Update = Callable[[ViewStats, ViewPosterior, ViewModel], ViewPosterior]
+GLOBAL_UPDATES: tuple[Update, ...] = (update_w, update_b, update_gamma, update_alpha, update_tau)
+
+
+def global_step(stats: Stats, posterior: Posterior, model: Model) -> Posterior:
+    """W, b, gamma, alpha, tau of every view, given the statistics of all rows."""
+    for update in GLOBAL_UPDATES:
+        posterior = apply_update(update, stats, posterior, model)
+    return posterior
+
+
+def apply_update(update: Update, stats: Stats, posterior: Posterior, model: Model) -> Posterior:
+    return Posterior(tuple(update(*parts) for parts in zip(stats.views, posterior.views, model.views)))

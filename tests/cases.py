@@ -1,0 +1,139 @@
+"""Small random problems of every kind, and the bridge between the library's state and the oracle's."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+import numpy as np
+import oracle
+
+from sshiba.engines import MemoryEngine
+from sshiba.likelihoods import Binary, Categorical, Real, View
+from sshiba.model import Model, Priors, view_model
+from sshiba.start import random_posterior
+from sshiba.state import Fixed, Gamma, Posterior, RowCovariance, ViewPosterior
+from sshiba.coding import ViewData
+
+
+@dataclass(frozen=True)
+class Problem:
+    """Views with their data, and what a fit needs."""
+
+    data: list[ViewData]
+    model: Model
+    posterior: Posterior
+    missing: str = "exact"
+    block_rows: int | None = None
+    engine: MemoryEngine = field(init=False)
+
+    def __post_init__(self) -> None:
+        k = self.posterior.n_components
+        object.__setattr__(self, "engine", MemoryEngine(self.data, self.model, self.missing, k, self.block_rows))
+
+
+def draw_view(view: View, n: int, d: int, holes: str, rng: np.random.Generator) -> ViewData:
+    """Data of a view type; `holes` is "none", "rows" or "cells". Every feature keeps an observed cell."""
+    if isinstance(view, Real):
+        target = rng.standard_normal((n, d)) @ rng.standard_normal((d, d)) / np.sqrt(d)
+    elif isinstance(view, Binary):
+        target = (rng.random((n, d)) < rng.random(d)).astype(float)
+    elif isinstance(view, Categorical):
+        target, holes = rng.integers(0, d, n), "none" if holes == "none" else "rows"
+    else:
+        raise TypeError(f"tell draw_view how to make data for {type(view).__name__}")
+    if holes == "none":
+        return ViewData(target, None)
+    observed = rng.random((n, 1 if holes == "rows" else d)) < 0.7
+    observed[rng.integers(0, n)] = True
+    return ViewData(target * observed if target.ndim == 2 else target * observed[:, 0], observed)
+
+
+def make_problem(
+    views: list[View],
+    widths: list[int],
+    holes: list[str],
+    n: int = 12,
+    n_components: int = 3,
+    missing: str = "exact",
+    seed: int = 0,
+    priors: Priors | None = None,
+    block_rows: int | None = None,
+) -> Problem:
+    rng = np.random.default_rng(seed)
+    data = [draw_view(view, n, d, h, rng) for view, d, h in zip(views, widths, holes)]
+    specs = []
+    for i, (view, d, rows) in enumerate(zip(views, widths, data)):
+        seen = np.full(d, n) if rows.observed is None else np.broadcast_to(rows.observed, (n, d)).sum(axis=0)
+        specs.append(view_model(f"v{i}", view, seen.astype(float), np.ones(d), priors or Priors()))
+    model = Model(tuple(specs))
+    groups = MemoryEngine(data, model, missing, n_components).groups
+    return Problem(data, model, random_posterior(model, n_components, groups, rng), missing, block_rows)
+
+
+def covariances(cov: RowCovariance) -> np.ndarray:
+    """Σ_d written out, (D, K, K)."""
+    basis = cov.basis[cov.groups.index]
+    return (basis * cov.spread[:, None, :]) @ basis.transpose(0, 2, 1)
+
+
+def to_oracle(problem: Problem) -> list[oracle.OracleView]:
+    """The library's first state as the oracle sees it."""
+    out = []
+    n = problem.engine.n_rows
+    for rows, view, spec in zip(problem.data, problem.posterior.views, problem.model.views):
+        d = spec.n_features
+        observed = np.ones((n, d), bool) if rows.observed is None else np.broadcast_to(rows.observed, (n, d))
+        kind = {Real: "real", Binary: "binary", Categorical: "categorical"}[type(spec.view)]
+        tau = view.tau if isinstance(view.tau, Gamma) else Gamma(view.tau.value, np.ones(1))
+        gamma = view.gamma if isinstance(view.gamma, Gamma) else Gamma(view.gamma.value, np.ones_like(view.gamma.value))
+        noise = "fixed" if spec.tau_prior is None else "feature" if len(tau.rate) > 1 or d == 1 else "view"
+        prior = spec.tau_prior or Gamma(np.ones(1), np.ones(1))
+        ov = oracle.OracleView(
+            kind=kind,
+            target=rows.target,
+            observed=observed.copy(),
+            weight=spec.weight,
+            noise=noise,
+            select=spec.view.select_features,
+            relevance_group=spec.relevance,
+            alpha_prior=(float(spec.alpha_prior.shape), float(spec.alpha_prior.rate)),
+            gamma_prior=(float(spec.gamma_prior.shape), float(spec.gamma_prior.rate)),
+            tau_prior_shape=prior.shape,
+            tau_prior_rate=prior.rate,
+            w_mean=view.w_mean,
+            w_cov=covariances(view.w_cov),
+            b_mean=view.b_mean,
+            b_var=view.b_var,
+            alpha_shape=view.alpha.shape,
+            alpha_rate=view.alpha.rate,
+            gamma_shape=gamma.shape,
+            gamma_rate=gamma.rate,
+            tau_shape=tau.shape,
+            tau_rate=tau.rate,
+            x_mean=np.zeros((n, d)),
+            x_second=np.zeros((n, d)),
+            xi=np.ones((n, d)),
+            x_bound=np.zeros(n),
+        )
+        out.append(oracle.start_x(ov, problem.missing))
+    return out
+
+
+def differences(view: ViewPosterior, ov: oracle.OracleView) -> dict[str, float]:
+    """Largest difference of each variable, relative to its size."""
+    pairs = {
+        "w_mean": (view.w_mean, ov.w_mean),
+        "w_cov": (covariances(view.w_cov), ov.w_cov),
+        "logdet": (view.w_cov.logdet, np.linalg.slogdet(ov.w_cov)[1]),
+        "b_mean": (view.b_mean, ov.b_mean),
+        "b_var": (view.b_var, ov.b_var),
+        "alpha": (view.alpha.rate, ov.alpha_rate),
+        "alpha_shape": (view.alpha.shape, ov.alpha_shape),
+    }
+    if not isinstance(view.gamma, Fixed):
+        pairs["gamma"] = (view.gamma.rate, ov.gamma_rate)
+        pairs["gamma_shape"] = (view.gamma.shape, ov.gamma_shape)
+    if not isinstance(view.tau, Fixed):
+        pairs["tau"] = (view.tau.rate, ov.tau_rate)
+        pairs["tau_shape"] = (view.tau.shape, ov.tau_shape)
+    return {name: float(np.max(np.abs(a - b)) / (1 + np.max(np.abs(b)))) for name, (a, b) in pairs.items()}

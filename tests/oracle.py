@@ -1,0 +1,415 @@
+"""The model's updates written naively: an independent witness for the library's fast kernels.
+
+Everything here is a plain loop over rows n and features d with small K x K inverses, derived anew from
+the paper ("Table 2" etc. are its tables) with what the library adds to it: a noise precision per feature,
+a relevance shared by a group of features, missing cells that are left out, and a weight on all terms of a
+view in the bound.
+
+The model: z_n ~ N(0, I); w_dk ~ N(0, 1 / (gamma_g(d) alpha_k)); b_d ~ N(0, 1); alpha, gamma, tau ~ Gamma;
+x_nd ~ N(z_n w_d + b_d, 1 / tau_d). Gammas are (shape, rate). `y` is always the mean of x given the rest,
+<z_n><w_d> + <b_d>.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+
+import numpy as np
+from scipy.integrate import quad
+from scipy.optimize import brentq
+from scipy.special import digamma, expit, gammaln, log_expit, log_ndtr
+
+LOG_2PI = np.log(2 * np.pi)
+
+
+@dataclass
+class OracleView:
+    """One view: data, options, and every q that belongs to it (N rows, D features or classes, K factors)."""
+
+    kind: str  # "real", "binary" or "categorical"
+    target: np.ndarray  # real, binary: (N, D), holes 0; categorical: (N,) codes
+    observed: np.ndarray  # (N, D) bool; categorical: D classes, each row all True or all False
+    weight: float
+    noise: str  # "feature", "view" or "fixed"
+    select: bool
+    relevance_group: np.ndarray  # (D,) features with the same number share one gamma
+    alpha_prior: tuple[float, float]  # (shape, rate), as all Gammas here
+    gamma_prior: tuple[float, float]
+    tau_prior_shape: np.ndarray  # (D,) for "feature", (1,) for "view", unused when fixed
+    tau_prior_rate: np.ndarray
+
+    w_mean: np.ndarray  # (D, K)
+    w_cov: np.ndarray  # (D, K, K)
+    b_mean: np.ndarray  # (D,)
+    b_var: np.ndarray  # (D,)
+    alpha_shape: np.ndarray  # (K,)
+    alpha_rate: np.ndarray  # (K,)
+    gamma_shape: np.ndarray  # (number of relevance groups,), unused without selection
+    gamma_rate: np.ndarray
+    tau_shape: np.ndarray  # as the prior; fixed: tau = shape / rate exactly, (1,) or (D,)
+    tau_rate: np.ndarray
+    x_mean: np.ndarray  # (N, D) E[x]; a cell that takes no part holds 0
+    x_second: np.ndarray  # (N, D) E[x^2]; a cell that takes no part holds 0
+    xi: np.ndarray  # (N, D) binary only
+    x_bound: np.ndarray  # (N,) E[log p(t | x)] + H[q(x)] of the row
+
+
+@dataclass
+class Z:
+    """q(z_n) = N(mean_n, cov_n)."""
+
+    mean: np.ndarray  # (N, K)
+    cov: np.ndarray  # (N, K, K)
+
+
+# --------------------------------------------------------------------------------------------------
+# Expectations
+
+
+def tau_mean(view: OracleView) -> np.ndarray:
+    """E[tau_d], (D,)."""
+    return np.broadcast_to(view.tau_shape / view.tau_rate, view.observed.shape[1:])
+
+
+def tau_log(view: OracleView) -> np.ndarray:
+    """E[log tau_d], (D,); for a fixed tau its logarithm."""
+    if view.noise == "fixed":
+        return np.log(tau_mean(view))
+    return np.broadcast_to(digamma(view.tau_shape) - np.log(view.tau_rate), view.observed.shape[1:])
+
+
+def gamma_mean(view: OracleView) -> np.ndarray:
+    """E[gamma of feature d], (D,); 1 without selection."""
+    if not view.select:
+        return np.ones(view.observed.shape[1])
+    return (view.gamma_shape / view.gamma_rate)[view.relevance_group]
+
+
+def gamma_log(view: OracleView) -> np.ndarray:
+    """E[log gamma of feature d], (D,); 0 without selection."""
+    if not view.select:
+        return np.zeros(view.observed.shape[1])
+    return (digamma(view.gamma_shape) - np.log(view.gamma_rate))[view.relevance_group]
+
+
+def second_moment(mean: np.ndarray, cov: np.ndarray) -> np.ndarray:
+    """E[a a^T] of a Gaussian vector, (K, K)."""
+    return np.outer(mean, mean) + cov
+
+
+def expected_mean(view: OracleView, z: Z) -> np.ndarray:
+    """y_nd = <z_n><w_d> + <b_d>, (N, D)."""
+    return z.mean @ view.w_mean.T + view.b_mean
+
+
+def expected_square(view: OracleView, z: Z, n: int, d: int) -> float:
+    """E (x - z w - b)^2 of one cell = Var x + (<x> - y)^2 + Var(z w) + Var b, as q makes them independent.
+
+    Var(z w) = tr(<z z^T><w w^T>) - (<z><w>)^2 = w' Sz w + z' Sw z + tr(Sz Sw).
+    """
+    z_mean, z_cov, w_mean, w_cov = z.mean[n], z.cov[n], view.w_mean[d], view.w_cov[d]
+    var_zw = w_mean @ z_cov @ w_mean + z_mean @ w_cov @ z_mean + np.trace(z_cov @ w_cov)
+    var_x = view.x_second[n, d] - view.x_mean[n, d] ** 2
+    return var_x + (view.x_mean[n, d] - z_mean @ w_mean - view.b_mean[d]) ** 2 + var_zw + view.b_var[d]
+
+
+def counted_cells(view: OracleView, missing: str) -> np.ndarray:
+    """Which cells have an x at all, (N, D): the observed ones, or every one when holes are free variables."""
+    return np.ones_like(view.observed) if missing == "mean-field" else view.observed
+
+
+# --------------------------------------------------------------------------------------------------
+# q(z) and q(x)
+
+
+def update_z(views: list[OracleView], missing: str) -> Z:
+    """Table 2, row z, over the cells that exist, each view with its weight omega_m:
+
+    Sigma_n^-1 = I + sum_m omega_m sum_d tau_d <w_d w_d^T>,
+    mean_n = Sigma_n sum_m omega_m sum_d tau_d (<x_nd> - <b_d>) <w_d>.
+    """
+    n_rows, n_factors = len(views[0].observed), views[0].w_mean.shape[1]
+    mean, cov = np.empty((n_rows, n_factors)), np.empty((n_rows, n_factors, n_factors))
+    for n in range(n_rows):
+        precision, linear = np.eye(n_factors), np.zeros(n_factors)
+        for view in views:
+            tau = tau_mean(view)
+            for d in np.flatnonzero(counted_cells(view, missing)[n]):
+                precision += view.weight * tau[d] * second_moment(view.w_mean[d], view.w_cov[d])
+                linear += view.weight * tau[d] * (view.x_mean[n, d] - view.b_mean[d]) * view.w_mean[d]
+        cov[n] = np.linalg.inv(precision)
+        mean[n] = np.linalg.solve(precision, linear)
+    return Z(mean, cov)
+
+
+def update_x(view: OracleView, y: np.ndarray, missing: str) -> OracleView:
+    """q(x) of every cell, given y, and its part of the bound. An observed real x is the datum itself.
+
+    A hole takes no part, or (mean-field, Appendix C) has a free q(x) = N(y, 1/tau) and its entropy.
+    """
+    tau = tau_mean(view)
+    mean, second, xi = np.zeros_like(y), np.zeros_like(y), np.array(view.xi, dtype=float)
+    bound = np.zeros(len(y))
+    for n in range(len(y)):
+        if view.kind == "categorical" and view.observed[n].all():
+            mean[n], second[n], bound[n] = categorical_x(int(view.target[n]), y[n])
+            continue
+        for d in range(y.shape[1]):
+            if view.observed[n, d] and view.kind == "real":
+                mean[n, d], second[n, d] = view.target[n, d], view.target[n, d] ** 2
+            elif view.observed[n, d]:
+                mean[n, d], var, xi[n, d] = binary_x(view.target[n, d], y[n, d], tau[d], xi[n, d])
+                second[n, d] = mean[n, d] ** 2 + var
+                bound[n] += binary_bound(view.target[n, d], mean[n, d], var, xi[n, d])
+            elif missing == "mean-field":
+                mean[n, d], second[n, d] = y[n, d], y[n, d] ** 2 + 1 / tau[d]
+                bound[n] += 0.5 * (LOG_2PI + 1 - np.log(tau[d]))
+    return replace(view, x_mean=mean, x_second=second, xi=xi, x_bound=bound)
+
+
+def start_x(view: OracleView, missing: str) -> OracleView:
+    """The initial q(x): the update at y = 0 and xi = 1."""
+    shape = view.observed.shape
+    return update_x(replace(view, xi=np.ones(shape)), np.zeros(shape), missing)
+
+
+def jaakkola_lambda(xi: float) -> float:
+    """lambda(xi) = (sigma(xi) - 1/2) / (2 xi), defined below the paper's bound on p(t | x); 1/8 at 0."""
+    return (expit(xi) - 0.5) / (2 * xi) if xi else 0.125
+
+
+def binary_x(t: float, y: float, tau: float, xi: float) -> tuple[float, float, float]:
+    """Table 3, with tau on b too: log q(x) = (t - 1/2) x - lambda(xi) x^2 - tau (x - y)^2 / 2 + const.
+
+    Returns the mean and variance of q(x) and then the best xi for them, sqrt(E[x^2]) (Appendix B).
+    """
+    var = 1 / (tau + 2 * jaakkola_lambda(xi))
+    mean = var * (t - 0.5 + tau * y)
+    return mean, var, np.sqrt(mean**2 + var)
+
+
+def binary_bound(t: float, mean: float, var: float, xi: float) -> float:
+    """E[log h(x, xi)] + H[q(x)], with Jaakkola and Jordan's
+
+    log h = log sigma(xi) + x t - (x + xi) / 2 - lambda(xi) (x^2 - xi^2)  <=  log p(t | x).
+    """
+    log_h = log_expit(xi) + mean * t - (mean + xi) / 2 - jaakkola_lambda(xi) * (mean**2 + var - xi**2)
+    return log_h + 0.5 * (LOG_2PI + 1 + np.log(var))
+
+
+def categorical_x(label: int, y: np.ndarray) -> tuple[np.ndarray, np.ndarray, float]:
+    """Table 4: q(x) = N(x | y, I) / xi on the cone where x_label is the largest; returns E[x], E[x^2], H[q].
+
+    With delta_j = y_label - y_j: xi = E_u prod_j Phi(u + delta_j), and for j != label
+    <x_j> = y_j - E_u[phi(u + delta_j) prod_{k != label, j} Phi(u + delta_k)] / xi = y_j + d log xi / d y_j.
+    log xi does not change when all y move together, so sum <x> = sum y, which gives <x_label>.
+
+    Second moment: the cone is scale invariant, so the field x q(x) does not cross its faces and the
+    divergence theorem gives 0 = int div(x q) = E[D - x.(x - y)], i.e. E|x|^2 = D + <x>.y. Only this sum over
+    classes is ever needed (tau = 1); its parts 1 + <x_d> y_d are not the moments of the single classes.
+
+    Entropy: H = log xi + D/2 log 2 pi + E|x - y|^2 / 2. Inside the cone log p(t | x) = 0.
+    """
+    delta = y[label] - y
+    others = [j for j in range(len(y)) if j != label]
+    log_xi = log_gauss_integral([0.0], delta[others])
+    mean = np.array(y, dtype=float)
+    for j in others:
+        rest = [k for k in others if k != j]
+        mean[j] -= np.exp(log_gauss_integral([0.0, delta[j]], delta[rest]) - log_xi)
+    mean[label] += np.sum(y[others] - mean[others])
+    second = 1 + mean * y
+    expected_distance = np.sum(second) - 2 * mean @ y + y @ y
+    return mean, second, log_xi + 0.5 * len(y) * LOG_2PI + 0.5 * expected_distance
+
+
+def log_gauss_integral(densities: list[float], distributions: np.ndarray) -> float:
+    """log int prod_a phi(u + a) prod_c Phi(u + c) du, over the shifts a in `densities`, c in `distributions`.
+
+    The integrand is log-concave with curvature >= 1, so 9 units either side of its mode hold all but e^-40.
+    """
+    a, c = np.asarray(densities), np.asarray(distributions)
+
+    def log_integrand(u: float) -> float:
+        return float(np.sum(-0.5 * (u + a) ** 2 - 0.5 * LOG_2PI) + np.sum(log_ndtr(u + c)))
+
+    def slope(u: float) -> float:
+        hazard = np.exp(-0.5 * (u + c) ** 2 - 0.5 * LOG_2PI - log_ndtr(u + c))  # phi / Phi
+        return float(np.sum(-(u + a)) + np.sum(hazard))
+
+    mode = decreasing_root(slope)
+    top = log_integrand(mode)
+    left, right = (
+        quad(lambda u: np.exp(log_integrand(u) - top), *side, epsabs=0.0, epsrel=1e-12, limit=400)[0]
+        for side in [(mode - 9, mode), (mode, mode + 9)]
+    )
+    return top + np.log(left + right)
+
+
+def decreasing_root(function: Callable[[float], float]) -> float:
+    """Where a decreasing function crosses zero."""
+    reach = 1.0
+    while function(-reach) < 0 or function(reach) > 0:
+        reach *= 2
+    return brentq(function, -reach, reach)
+
+
+# --------------------------------------------------------------------------------------------------
+# The globals of one view. Its weight multiplies all of its terms alike, so it falls out of each of these.
+
+
+def update_w(view: OracleView, z: Z, counted: np.ndarray) -> OracleView:
+    """Table 2, row W, over the cells that exist: Sigma_d^-1 = gamma_d diag(alpha) + tau_d sum_n <z_n z_n^T>,
+
+    mean_d = Sigma_d tau_d sum_n (<x_nd> - <b_d>) <z_n>.
+    """
+    tau, gamma, alpha = tau_mean(view), gamma_mean(view), view.alpha_shape / view.alpha_rate
+    mean, cov = np.empty_like(view.w_mean), np.empty_like(view.w_cov)
+    for d in range(len(mean)):
+        precision, linear = gamma[d] * np.diag(alpha), np.zeros(len(alpha))
+        for n in np.flatnonzero(counted[:, d]):
+            precision = precision + tau[d] * second_moment(z.mean[n], z.cov[n])
+            linear = linear + tau[d] * (view.x_mean[n, d] - view.b_mean[d]) * z.mean[n]
+        cov[d] = np.linalg.inv(precision)
+        mean[d] = np.linalg.solve(precision, linear)
+    return replace(view, w_mean=mean, w_cov=cov)
+
+
+def update_b(view: OracleView, z: Z, counted: np.ndarray) -> OracleView:
+    """Table 2, row b: 1 / Var b_d = 1 + n_d tau_d, mean = Var b_d tau_d sum_n (<x_nd> - <z_n><w_d>)."""
+    tau = tau_mean(view)
+    mean, var = np.empty_like(view.b_mean), np.empty_like(view.b_var)
+    for d in range(len(mean)):
+        precision, linear = 1.0, 0.0
+        for n in np.flatnonzero(counted[:, d]):
+            precision += tau[d]
+            linear += tau[d] * (view.x_mean[n, d] - z.mean[n] @ view.w_mean[d])
+        mean[d], var[d] = linear / precision, 1 / precision
+    return replace(view, b_mean=mean, b_var=var)
+
+
+def update_gamma(view: OracleView) -> OracleView:
+    """Table 2, row gamma, summed over the features of a group:
+
+    shape = a0 + K |group| / 2, rate = b0 + sum_{d in group} sum_k alpha_k <w_dk^2> / 2.
+    """
+    alpha = view.alpha_shape / view.alpha_rate
+    shape = np.full(len(view.gamma_shape), float(view.gamma_prior[0]))
+    rate = np.full(len(view.gamma_rate), float(view.gamma_prior[1]))
+    for d, group in enumerate(view.relevance_group):
+        for k in range(len(alpha)):
+            shape[group] += 0.5
+            rate[group] += 0.5 * alpha[k] * (view.w_mean[d, k] ** 2 + view.w_cov[d, k, k])
+    return replace(view, gamma_shape=shape, gamma_rate=rate)
+
+
+def update_alpha(view: OracleView) -> OracleView:
+    """Table 2, row alpha: shape = a0 + D / 2, rate = b0 + sum_d gamma_d <w_dk^2> / 2."""
+    gamma = gamma_mean(view)
+    shape = np.full(len(view.alpha_shape), float(view.alpha_prior[0]))
+    rate = np.full(len(view.alpha_rate), float(view.alpha_prior[1]))
+    for k in range(len(shape)):
+        for d in range(len(gamma)):
+            shape[k] += 0.5
+            rate[k] += 0.5 * gamma[d] * (view.w_mean[d, k] ** 2 + view.w_cov[d, k, k])
+    return replace(view, alpha_shape=shape, alpha_rate=rate)
+
+
+def update_tau(view: OracleView, z: Z, counted: np.ndarray) -> OracleView:
+    """Table 2, row tau: shape = a0 + cells / 2, rate = b0 + sum E(x - z w - b)^2 / 2 over existing cells."""
+    shape, rate = np.array(view.tau_prior_shape, dtype=float), np.array(view.tau_prior_rate, dtype=float)
+    for n, d in np.argwhere(counted):
+        which = d if view.noise == "feature" else 0
+        shape[which] += 0.5
+        rate[which] += 0.5 * expected_square(view, z, n, d)
+    return replace(view, tau_shape=shape, tau_rate=rate)
+
+
+def sweep(views: list[OracleView], missing: str) -> tuple[list[OracleView], Z]:
+    """One round of coordinate ascent: z, then every q(x), then view by view W, b, gamma, alpha, tau."""
+    z = update_z(views, missing)
+    swept = []
+    for view in views:
+        counted = counted_cells(view, missing)
+        view = update_x(view, expected_mean(view, z), missing)
+        view = update_w(view, z, counted)
+        view = update_b(view, z, counted)
+        view = update_gamma(view) if view.select else view
+        view = update_alpha(view)
+        view = update_tau(view, z, counted) if view.noise != "fixed" else view
+        swept.append(view)
+    return swept, z
+
+
+# --------------------------------------------------------------------------------------------------
+# The bound
+
+
+def elbo(views: list[OracleView], z: Z) -> dict[str, float]:
+    """E_q[log p - log q], term by term, every constant included; the terms of a view times its weight."""
+    terms = {"z": z_term(z)}
+    for i, view in enumerate(views):
+        view_terms = {
+            "x": x_term(view, z),
+            "local": float(np.sum(view.x_bound)),
+            "w": w_term(view),
+            "b": float(np.sum(0.5 * (1 + np.log(view.b_var) - view.b_var - view.b_mean**2))),
+            "alpha": gamma_term(view.alpha_prior, view.alpha_shape, view.alpha_rate),
+            "gamma": gamma_term(view.gamma_prior, view.gamma_shape, view.gamma_rate) if view.select else 0.0,
+            "tau": tau_term(view),
+        }
+        terms |= {f"{name}{i}": view.weight * value for name, value in view_terms.items()}
+    return terms
+
+
+def z_term(z: Z) -> float:
+    """-sum_n KL(N(mean, cov) || N(0, I)) = sum_n (K + log|cov| - tr cov - |mean|^2) / 2."""
+    total = 0.0
+    for mean, cov in zip(z.mean, z.cov):
+        total += 0.5 * (len(mean) + np.linalg.slogdet(cov)[1] - np.trace(cov) - mean @ mean)
+    return float(total)
+
+
+def x_term(view: OracleView, z: Z) -> float:
+    """E log N(x | z w + b, 1/tau) over the observed cells and the holes that have a q(x): E[x^2] > 0."""
+    tau, log_tau, total = tau_mean(view), tau_log(view), 0.0
+    for n, d in np.argwhere(view.observed | (view.x_second > 0)):
+        total += 0.5 * (log_tau[d] - LOG_2PI - tau[d] * expected_square(view, z, n, d))
+    return float(total)
+
+
+def w_term(view: OracleView) -> float:
+    """E log N(w_dk | 0, 1 / (gamma_d alpha_k)) plus the entropies (K log 2 pi e + log|Sigma_d|) / 2."""
+    gamma, log_gamma = gamma_mean(view), gamma_log(view)
+    alpha, log_alpha = view.alpha_shape / view.alpha_rate, digamma(view.alpha_shape) - np.log(view.alpha_rate)
+    total = 0.0
+    for d in range(len(gamma)):
+        for k in range(len(alpha)):
+            w_second = view.w_mean[d, k] ** 2 + view.w_cov[d, k, k]
+            total += 0.5 * (log_gamma[d] + log_alpha[k] - LOG_2PI - gamma[d] * alpha[k] * w_second)
+        total += 0.5 * (len(alpha) * (LOG_2PI + 1) + np.linalg.slogdet(view.w_cov[d])[1])
+    return float(total)
+
+
+def tau_term(view: OracleView) -> float:
+    """E log p(tau) + H[q(tau)]; nothing for a fixed tau."""
+    if view.noise == "fixed":
+        return 0.0
+    return gamma_term((view.tau_prior_shape, view.tau_prior_rate), view.tau_shape, view.tau_rate)
+
+
+def gamma_term(
+    prior: tuple[float | np.ndarray, float | np.ndarray], shape: np.ndarray, rate: np.ndarray
+) -> float:
+    """E log Gamma(v | a0, b0) + H[Gamma(a, b)], summed, with <v> = a / b and <log v> = psi(a) - log b.
+
+    log Gamma(v | a0, b0) = a0 log b0 - log Gamma(a0) + (a0 - 1) log v - b0 v;
+    H = a - log b + log Gamma(a) + (1 - a) psi(a).
+    """
+    prior_shape, prior_rate = prior
+    log_mean = digamma(shape) - np.log(rate)
+    log_prior = prior_shape * np.log(prior_rate) - gammaln(prior_shape)
+    log_prior = log_prior + (prior_shape - 1) * log_mean - prior_rate * shape / rate
+    entropy = shape - np.log(rate) + gammaln(shape) + (1 - shape) * digamma(shape)
+    return float(np.sum(log_prior + entropy))

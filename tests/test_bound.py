@@ -1,0 +1,229 @@
+"""The bound never falls, whatever the mixture; blocks and orders change nothing."""
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from cases import Problem, covariances, make_problem
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from sshiba.coding import ViewData
+from sshiba.elbo import elbo
+from sshiba.fit import BoundError, Options, State, prune, run, sweep
+from sshiba.likelihoods import Binary, Categorical, Real
+from sshiba.model import Model
+from sshiba.rotation import find_rotation, objective, rotate
+from sshiba.state import ColumnGroups, Gamma, Posterior, RowCovariance
+from sshiba.updates import GLOBAL_UPDATES, apply_update, global_step
+
+N_SWEEPS = 12
+
+
+@st.composite
+def view_and_width(draw: st.DrawFn) -> tuple:
+    width = draw(st.integers(2, 6))
+    select = draw(st.booleans())
+    tied = draw(st.booleans()) if select else False
+    shared = {
+        "select_features": select,
+        "groups": tuple(d % 2 for d in range(width)) if tied else None,
+    }
+    weight = draw(st.sampled_from([1.0, 0.3, 0.05]))
+    heavy = draw(st.sampled_from([1.0, 0.3, 4.0]))
+    kind = draw(st.sampled_from(["real", "real, one noise", "binary", "binary, learned", "categorical"]))
+    view = {
+        "real": Real(weight=weight, **shared),
+        "real, one noise": Real(noise="view", weight=weight, **shared),
+        "binary": Binary(weight=heavy, noise=draw(st.sampled_from([0.5, 1.0, 3.0])), **shared),
+        "binary, learned": Binary(weight=weight, noise="learned", **shared),
+        "categorical": Categorical(weight=heavy, **shared),
+    }[kind]
+    return view, width, draw(st.sampled_from(["none", "rows", "cells"]))
+
+
+@st.composite
+def problems(draw: st.DrawFn) -> Problem:
+    parts = draw(st.lists(view_and_width(), min_size=1, max_size=4))
+    views, widths, holes = map(list, zip(*parts))
+    return make_problem(
+        views,
+        widths,
+        holes,
+        n=draw(st.sampled_from([3, 11, 40])),
+        n_components=draw(st.integers(1, 5)),
+        missing=draw(st.sampled_from(["exact", "mean-field"])),
+        seed=draw(st.integers(0, 10_000)),
+    )
+
+
+@settings(max_examples=120, deadline=None)
+@given(problems())
+def test_bound_never_falls(problem: Problem) -> None:
+    """After every single update, rotations among them; pruning starts anew."""
+    local, before = problem.engine.start(problem.posterior), -np.inf
+    posterior, model = problem.posterior, problem.model
+    for number in range(N_SWEEPS):
+        local, stats = problem.engine.local_step(posterior, local)
+        before = check_rise(before, posterior, stats, model, "local step")
+        for update in GLOBAL_UPDATES:
+            posterior = apply_update(update, stats, posterior, model)
+            before = check_rise(before, posterior, stats, model, update.__name__)
+        if number % 3 == 2:
+            R, _ = find_rotation(objective(posterior, stats, model))
+            posterior, stats = rotate(posterior, stats, model, R)
+            before = check_rise(before, posterior, stats, model, "rotation")
+        state = prune(State(posterior, local, stats, before), 1e-6)
+        posterior, before = state.posterior, state.bound
+
+
+def check_rise(before: float, posterior: Posterior, stats: object, model: Model, name: str) -> float:
+    terms = elbo(posterior, stats, model).values()
+    bound = sum(terms)
+    assert np.isfinite(bound), name
+    assert bound >= before - 1e-9 * max(1.0, sum(map(abs, terms))), f"{name}: {before} -> {bound}"
+    return bound
+
+
+@settings(max_examples=40, deadline=None)
+@given(problems(), st.integers(1, 13))
+def test_blocks_change_nothing(problem: Problem, block_rows: int) -> None:
+    cut = replace(problem, block_rows=block_rows)
+    assert_same_sweep(problem, cut, [np.arange(s.n_features) for s in problem.model.views])
+
+
+@settings(max_examples=40, deadline=None)
+@given(problems(), st.integers(0, 1000))
+def test_orders_change_nothing(problem: Problem, seed: int) -> None:
+    """Rows, features and views of data and first state permuted: the same result, permuted."""
+    rng = np.random.default_rng(seed)
+    rows = rng.permutation(problem.engine.n_rows)
+    places = rng.permutation(len(problem.data))
+    columns = [rng.permutation(s.n_features) for s in problem.model.views]
+    parts = [permuted(problem, i, rows, columns[i]) for i in places]
+    data, specs, views = (list(part) for part in zip(*parts))
+    other = Problem(data, Model(tuple(specs)), Posterior(tuple(views)), problem.missing)
+    assert_same_sweep(problem, other, columns, list(places))
+
+
+def permuted(problem: Problem, i: int, rows: np.ndarray, d: np.ndarray) -> tuple:
+    data, spec, view = problem.data[i], problem.model.views[i], problem.posterior.views[i]
+    if data.target.ndim == 1:  # class c gets the place where d says c
+        target = np.argsort(d)[data.target[rows]]
+    else:
+        target = data.target[rows][:, d]
+    observed = None if data.observed is None else data.observed[rows]
+    if observed is not None and observed.shape[1] > 1:
+        observed = observed[:, d]
+    tau_prior = spec.tau_prior
+    if tau_prior is not None and len(tau_prior.rate) > 1:
+        tau_prior = Gamma(tau_prior.shape[d], tau_prior.rate[d])
+    spec = replace(spec, relevance=spec.relevance[d], tau_prior=tau_prior, variance=spec.variance[d])
+    cov = view.w_cov
+    # The random start has the same basis in all groups, so that any grouping of the features will do.
+    groups = ColumnGroups(np.zeros(len(d), dtype=int))
+    cov = RowCovariance(cov.basis[:1], cov.spread[d], cov.logdet[d], groups)
+    tau = view.tau
+    if isinstance(tau, Gamma) and len(tau.rate) > 1:
+        tau = Gamma(tau.shape[d], tau.rate[d])
+    view = replace(view, w_mean=view.w_mean[d], w_cov=cov, b_mean=view.b_mean[d], b_var=view.b_var[d], tau=tau)
+    return ViewData(target, observed), spec, view
+
+
+def assert_same_sweep(one: Problem, two: Problem, columns: list[np.ndarray], places: list[int] | None = None) -> None:
+    places = list(range(len(one.data))) if places is None else places
+    (first, bound), (second, other_bound) = two_sweeps(one), two_sweeps(two)
+    assert bound == pytest.approx(other_bound, rel=1e-9, abs=1e-8)
+    for j, i in enumerate(places):
+        a, b, d = first.views[i], second.views[j], columns[i]
+        for x, y in [
+            (a.w_mean[d], b.w_mean),
+            (covariances(a.w_cov)[d], covariances(b.w_cov)),
+            (a.b_mean[d], b.b_mean),
+            (a.alpha.rate, b.alpha.rate),
+            ((a.tau.mean + 0 * a.b_mean)[d], b.tau.mean + 0 * b.b_mean),
+        ]:
+            np.testing.assert_allclose(x, y, rtol=1e-9, atol=1e-9 * (1 + np.max(np.abs(x))))
+
+
+def two_sweeps(problem: Problem) -> tuple[Posterior, float]:
+    posterior, local = problem.posterior, problem.engine.start(problem.posterior)
+    for _ in range(2):
+        local, stats = problem.engine.local_step(posterior, local)
+        posterior = global_step(stats, posterior, problem.model)
+    return posterior, sum(elbo(posterior, stats, problem.model).values())
+
+
+@pytest.mark.parametrize("holes", ["none", "cells"])
+def test_rotation_gains_what_it_says(holes: str) -> None:
+    views = [Real(select_features=True, weight=0.5), Binary(), Categorical()]
+    problem = make_problem(views, [6, 5, 4], [holes] * 3, n=60, n_components=5)
+    posterior, local = problem.posterior, problem.engine.start(problem.posterior)
+    for _ in range(3):
+        local, stats = problem.engine.local_step(posterior, local)
+        posterior = global_step(stats, posterior, problem.model)
+    before = sum(elbo(posterior, stats, problem.model).values())
+    R, gain = find_rotation(objective(posterior, stats, problem.model))
+    posterior, stats = rotate(posterior, stats, problem.model, R)
+    after = sum(elbo(posterior, stats, problem.model).values())
+    assert gain > 1e-3
+    assert after - before == pytest.approx(gain, rel=1e-9, abs=1e-9)
+
+
+def test_rotation_gradient() -> None:
+    rng = np.random.default_rng(0)
+    problem = make_problem([Real(), Binary(weight=2.0)], [6, 5], ["none", "cells"], n=30, n_components=4)
+    local, stats = problem.engine.local_step(problem.posterior, problem.engine.start(problem.posterior))
+    target = objective(global_step(stats, problem.posterior, problem.model), stats, problem.model)
+    target = target.moved(np.eye(4) + 0.2 * rng.standard_normal((4, 4)))
+    step = rng.standard_normal((4, 4))
+
+    def value(t: float) -> float:
+        T = np.eye(4) + t * step
+        return target.moved(T).value(np.linalg.slogdet(T)[1])
+
+    numeric = (value(1e-6) - value(-1e-6)) / 2e-6
+    assert np.sum(target.gradient() * step) == pytest.approx(numeric, rel=1e-6)
+
+
+def test_newton_step_is_exact_on_diagonal_problems() -> None:
+    """Near a stationary point where all matrices are diagonal, one step goes all the way."""
+    rng = np.random.default_rng(1)
+    problem = make_problem([Real(), Binary(weight=2.0)], [6, 5], ["none", "none"], n=30, n_components=3)
+    local, stats = problem.engine.local_step(problem.posterior, problem.engine.start(problem.posterior))
+    target = objective(global_step(stats, problem.posterior, problem.model), stats, problem.model)
+    diagonal = replace(target, ww=np.stack([np.diag([3.0, 1, 2]), np.diag([1.0, 2, 0.5])]))
+    diagonal = replace(diagonal, zz=diagonal.zz * 0)
+    diagonal = replace(diagonal, zz=-diagonal.gradient())  # stationary
+    tilted = diagonal.moved(np.eye(3) + 1e-4 * rng.standard_normal((3, 3)) * (1 - np.eye(3)))
+    off = 1 - np.eye(3)
+    after = tilted.moved(np.eye(3) + tilted.newton_step() * off)
+    assert np.abs(after.gradient() * off).max() < 0.01 * np.abs(tilted.gradient() * off).max()
+
+
+def test_a_fall_is_an_error_that_names_the_update(monkeypatch: pytest.MonkeyPatch) -> None:
+    import sshiba.updates as updates
+
+    problem = make_problem([Real()], [5], ["none"], n=30)
+    state = State(problem.posterior, problem.engine.start(problem.posterior))
+    for _ in range(3):
+        state = sweep(problem.engine, state, rotating=False)
+
+    def update_tau(stats: object, view: object, model: object) -> object:
+        wrong = updates_tau(stats, view, model)
+        return replace(wrong, tau=Gamma(wrong.tau.shape, wrong.tau.rate * 3))
+
+    updates_tau = updates.update_tau
+    broken = (*GLOBAL_UPDATES[:-1], update_tau)
+    monkeypatch.setattr(updates, "GLOBAL_UPDATES", broken)
+    monkeypatch.setattr("sshiba.fit.GLOBAL_UPDATES", broken)
+    with pytest.raises(BoundError, match="update_tau"):
+        sweep(problem.engine, state, rotating=False)
+
+
+def test_run_is_monotone_between_prunings_and_converges() -> None:
+    problem = make_problem([Real(), Binary()], [8, 6], ["cells", "rows"], n=80, n_components=6)
+    fit = run(problem.engine, problem.posterior, Options(max_iter=3000, tol=1e-3))
+    assert fit.converged
+    assert fit.state.stats is not None
+    assert np.isfinite(fit.path).all()

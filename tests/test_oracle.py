@@ -1,0 +1,59 @@
+"""One sweep of the library against the naive oracle, for every likelihood and option."""
+
+import numpy as np
+import oracle
+import pytest
+from cases import differences, make_problem, to_oracle
+
+from sshiba.elbo import elbo
+from sshiba.likelihoods import VIEW_TYPES, Binary, Categorical, Real
+from sshiba.updates import global_step
+
+SWEEPS = 3
+TIED = (0, 0, 1, 2, 1)
+CASES = {
+    "real": [Real()],
+    "real, one noise": [Real(noise="view")],
+    "real, selected": [Real(select_features=True)],
+    "real, selected, one noise": [Real(select_features=True, noise="view")],
+    "real, tied": [Real(select_features=True, groups=TIED)],
+    "real, weighted": [Real(weight=0.4), Real()],
+    "binary": [Binary()],
+    "binary, learned noise": [Binary(noise="learned")],
+    "binary, selected": [Binary(select_features=True, groups=TIED)],
+    "binary, weighted": [Binary(weight=2.5), Real()],
+    "categorical": [Categorical()],
+    "categorical, selected": [Categorical(select_features=True)],
+    "categorical, weighted": [Categorical(weight=3.0), Binary(weight=0.5)],
+    "all": [Real(select_features=True, weight=0.7), Binary(noise="learned"), Categorical(), Real(noise="view")],
+}
+
+
+def test_no_likelihood_escapes_the_list() -> None:
+    """A new view type must be added to CASES (and to cases.draw_view)."""
+    assert {type(view) for views in CASES.values() for view in views} == set(VIEW_TYPES.values())
+
+
+@pytest.mark.parametrize("missing", ["exact", "mean-field"])
+@pytest.mark.parametrize("holes", ["none", "rows", "cells"])
+@pytest.mark.parametrize("case", CASES)
+def test_sweep_equals_oracle(case: str, holes: str, missing: str) -> None:
+    views = CASES[case]
+    problem = make_problem(views, [5] * len(views), [holes] * len(views), missing=missing, seed=3)
+    naive, posterior = to_oracle(problem), problem.posterior
+    local = problem.engine.start(posterior)
+    for _ in range(SWEEPS):
+        naive, z = oracle.sweep(naive, missing)
+        local, stats = problem.engine.local_step(posterior, local)
+        posterior = global_step(stats, posterior, problem.model)
+        for view, ov in zip(posterior.views, naive):
+            worst = differences(view, ov)
+            assert max(worst.values()) < 1e-9, worst
+        ours, theirs = elbo(posterior, stats, problem.model), oracle.elbo(naive, z)
+        assert ours["z"] == pytest.approx(theirs["z"], rel=1e-9)
+        for i in range(len(views)):
+            x_and_t = theirs[f"x{i}"] + theirs[f"local{i}"]
+            assert ours[f"x:v{i}"] + ours[f"t:v{i}"] == pytest.approx(x_and_t, rel=1e-9, abs=1e-9)
+            for name, letter in (("W", "w"), ("b", "b"), ("alpha", "alpha"), ("gamma", "gamma"), ("tau", "tau")):
+                assert ours[f"{name}:v{i}"] == pytest.approx(theirs[f"{letter}{i}"], rel=1e-9, abs=1e-9)
+        assert np.isclose(sum(ours.values()), sum(theirs.values()), rtol=1e-9)
