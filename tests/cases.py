@@ -7,12 +7,12 @@ from dataclasses import dataclass, field
 import numpy as np
 import oracle
 
+from sshiba.coding import ViewData
 from sshiba.engines import MemoryEngine
 from sshiba.likelihoods import Binary, Categorical, Real, View
 from sshiba.model import Model, Priors, view_model
 from sshiba.start import random_posterior
 from sshiba.state import Fixed, Gamma, Posterior, RowCovariance, ViewPosterior
-from sshiba.coding import ViewData
 
 
 @dataclass(frozen=True)

@@ -399,9 +399,7 @@ def tau_term(view: OracleView) -> float:
     return gamma_term((view.tau_prior_shape, view.tau_prior_rate), view.tau_shape, view.tau_rate)
 
 
-def gamma_term(
-    prior: tuple[float | np.ndarray, float | np.ndarray], shape: np.ndarray, rate: np.ndarray
-) -> float:
+def gamma_term(prior: tuple[float | np.ndarray, float | np.ndarray], shape: np.ndarray, rate: np.ndarray) -> float:
     """E log Gamma(v | a0, b0) + H[Gamma(a, b)], summed, with <v> = a / b and <log v> = psi(a) - log b.
 
     log Gamma(v | a0, b0) = a0 log b0 - log Gamma(a0) + (a0 - 1) log v - b0 v;

@@ -25,7 +25,12 @@ CASES = {
     "categorical": [Categorical()],
     "categorical, selected": [Categorical(select_features=True)],
     "categorical, weighted": [Categorical(weight=3.0), Binary(weight=0.5)],
-    "all": [Real(select_features=True, weight=0.7), Binary(noise="learned"), Categorical(), Real(noise="view")],
+    "all": [
+        Real(select_features=True, weight=0.7),
+        Binary(noise="learned"),
+        Categorical(),
+        Real(noise="view"),
+    ],
 }
 
 
@@ -54,6 +59,12 @@ def test_sweep_equals_oracle(case: str, holes: str, missing: str) -> None:
         for i in range(len(views)):
             x_and_t = theirs[f"x{i}"] + theirs[f"local{i}"]
             assert ours[f"x:v{i}"] + ours[f"t:v{i}"] == pytest.approx(x_and_t, rel=1e-9, abs=1e-9)
-            for name, letter in (("W", "w"), ("b", "b"), ("alpha", "alpha"), ("gamma", "gamma"), ("tau", "tau")):
+            for name, letter in (
+                ("W", "w"),
+                ("b", "b"),
+                ("alpha", "alpha"),
+                ("gamma", "gamma"),
+                ("tau", "tau"),
+            ):
                 assert ours[f"{name}:v{i}"] == pytest.approx(theirs[f"{letter}{i}"], rel=1e-9, abs=1e-9)
         assert np.isclose(sum(ours.values()), sum(theirs.values()), rtol=1e-9)

@@ -8,4 +8,14 @@ from .io import ModelFileError, load
 from .likelihoods import Binary, Categorical, Real
 from .model import Priors
 
-__all__ = ["SSHIBA", "Binary", "BoundError", "Categorical", "ModelFileError", "Priors", "Progress", "Real", "load"]
+__all__ = [
+    "SSHIBA",
+    "Binary",
+    "BoundError",
+    "Categorical",
+    "ModelFileError",
+    "Priors",
+    "Progress",
+    "Real",
+    "load",
+]

@@ -57,9 +57,7 @@ def _element_kind(kind: type) -> str:
 
 def column_kinds(frame: pd.DataFrame) -> set[str]:
     """The kinds of all columns."""
-    if numeric_block(frame) is not None:
-        return {"number"}
-    return {column_kind(frame.iloc[:, j]) for j in range(frame.shape[1])}
+    return {column_kind(part.iloc[:, 0]) for _, part in column_parts(frame)}
 
 
 def shared_numpy_dtype(frame: pd.DataFrame) -> np.dtype | None:
@@ -74,15 +72,30 @@ def numeric_block(frame: pd.DataFrame) -> np.ndarray | None:
     return frame.to_numpy() if dtype is not None and dtype.kind in "fiub" else None
 
 
+def column_parts(frame: pd.DataFrame) -> Iterator[tuple[np.ndarray, pd.DataFrame]]:
+    """Places and frames of columns: those of one kind of NumPy number together, others one by one."""
+    if numeric_block(frame) is not None:
+        yield np.arange(frame.shape[1]), frame
+        return
+    codes, dtypes = pd.factorize(np.array(frame.dtypes, dtype=object))
+    for code, dtype in enumerate(dtypes):
+        places = np.flatnonzero(codes == code)
+        together = isinstance(dtype, np.dtype) and dtype.kind in "fiub"
+        for part in [places] if together else places[:, None]:
+            yield part, frame.iloc[:, part]
+
+
 def holds_only_zero_one(frame: pd.DataFrame) -> bool:
     """Are all observed values 0 / 1 / True / False?"""
-    block = numeric_block(frame)
+    return all(_part_holds_only_zero_one(part) for _, part in column_parts(frame))
+
+
+def _part_holds_only_zero_one(part: pd.DataFrame) -> bool:
+    block = numeric_block(part)
     if block is not None:
         return not any(not_zero_one(cells).any() for _, cells in float_blocks(block))
-    columns = (frame.iloc[:, j] for j in range(frame.shape[1]))
-    return all(
-        column_kind(column) == "number" and set(column.dropna().unique()) <= {0, 1} for column in columns
-    )
+    column = part.iloc[:, 0]
+    return column_kind(column) == "number" and set(column.dropna().unique()) <= {0, 1}
 
 
 def not_zero_one(cells: np.ndarray) -> np.ndarray:
@@ -105,9 +118,11 @@ def read_numbers(frame: pd.DataFrame, name: str, text_remedy: str) -> np.ndarray
         if block.dtype.kind in "iu" and block.dtype.itemsize == 8:
             _refuse_large(frame, name, (block > EXACT_INTEGER) | (block < -EXACT_INTEGER))
         return block
+    if frame.shape[1] == 1:
+        return _column_numbers(frame, name, text_remedy)[:, None]
     values = np.empty(frame.shape)
-    for j in range(frame.shape[1]):
-        values[:, j] = _column_numbers(frame.iloc[:, [j]], name, text_remedy)
+    for places, part in column_parts(frame):
+        values[:, places] = read_numbers(part, name, text_remedy)
     return values
 
 
@@ -118,9 +133,7 @@ def _column_numbers(frame: pd.DataFrame, name: str, text_remedy: str) -> np.ndar
         column = column.astype(object)
     kind = column_kind(column)
     if kind != "number":
-        raise TypeError(
-            f"view {name!r}: column {show(frame.columns[0])} {_not_numbers(column, kind, text_remedy)}"
-        )
+        raise TypeError(f"view {name!r}: column {show(frame.columns[0])} {_not_numbers(column, kind, text_remedy)}")
     observed = column.notna().to_numpy()
     cells = column[observed]
     if pdt.is_object_dtype(column.dtype) or pdt.is_integer_dtype(column.dtype):
@@ -136,9 +149,7 @@ def _not_numbers(column: pd.Series, kind: str, text_remedy: str) -> str:
     if kind == "text":
         texts = [cell for cell in column.dropna() if isinstance(cell, _TEXT)]
         if looks_numeric(texts):
-            return (
-                f"holds numbers stored as text ({first_few(texts)}). Convert it first: pd.to_numeric(column)."
-            )
+            return f"holds numbers stored as text ({first_few(texts)}). Convert it first: pd.to_numeric(column)."
         return f"holds text ({first_few(dict.fromkeys(texts))}). {text_remedy}"
     if kind == "date":
         return "holds dates or times. Turn them into numbers first, e.g. days since a fixed date."
@@ -209,7 +220,7 @@ def count_observed(frame: pd.DataFrame, name: str, observed: np.ndarray) -> np.n
     if not n_observed.all():
         empty = frame.columns[n_observed == 0]
         raise ValueError(
-            f"view {name!r}: no observed value in {counted(len(empty), 'column')} {first_few(empty)}. "
+            f"view {name!r}: no observed value in {counted(len(empty), 'column')}: {first_few(empty)}. "
             "Leave out what was never measured."
         )
     return n_observed

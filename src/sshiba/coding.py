@@ -173,6 +173,7 @@ def fill_cells(cells: Any, rows: np.ndarray, new: Any) -> Any:
     if filled.dtype.kind in "iub" and new.dtype.kind == "f":
         filled = filled.astype("float64" if is_numpy else "Float64")
     if isinstance(filled, pd.Categorical):
+        new = np.asarray(new)
         filled = filled.add_categories([level for level in pd.unique(new) if level not in filled.categories])
     if is_numpy:
         np.copyto(filled, new, where=holes, casting="unsafe")

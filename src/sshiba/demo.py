@@ -36,8 +36,14 @@ class Digits:
         pixels = pd.DataFrame(np.where(self.pixel_seen, self.pixels, np.nan))
         pixels.columns = [f"row {d // 8}, column {d % 8}" for d in range(64)]
         digit = pd.Series(self.digit, dtype="Int64", name="digit").where(self.label_seen)
-        traits = self.traits.astype("boolean").where(pd.Series(self.label_seen), pd.NA)
-        return {"upper half": pixels.iloc[:, :32], "lower half": pixels.iloc[:, 32:], "digit": digit, "traits": traits}
+        traits = self.traits.astype("boolean")
+        traits.loc[~self.label_seen] = None
+        return {
+            "upper half": pixels.iloc[:, :32],
+            "lower half": pixels.iloc[:, 32:],
+            "digit": digit,
+            "traits": traits,
+        }
 
 
 def digits_with_holes(seed: int = 0) -> Digits:
@@ -97,7 +103,10 @@ def draw(path: Path, data: Digits, images: np.ndarray, guesses: np.ndarray) -> N
                 ax.set_ylabel(label)
             if row == 1:
                 right = guesses[n] == data.digit[n]
-                ax.set_xlabel(f"a {guesses[n]}" if right else f"a {guesses[n]}, no", color="black" if right else "#b2182b")
+                ax.set_xlabel(
+                    f"a {guesses[n]}" if right else f"a {guesses[n]}, no",
+                    color="black" if right else "#b2182b",
+                )
     figure.suptitle("Orange: pixels removed. All labels shown here were removed, too.", fontsize=10)
     figure.tight_layout()
     path.parent.mkdir(parents=True, exist_ok=True)
@@ -110,7 +119,7 @@ def main(out: Path = Path("out/demo")) -> None:
     began = time.perf_counter()
     data = digits_with_holes()
     console.print(
-        f"{len(data.digit)} handwritten digits as four views: upper and lower half of the image, the digit, three traits."
+        f"{len(data.digit)} handwritten digits as four views: upper and lower half, the digit, three traits."
         f" Removed: {1 - data.pixel_seen.mean():.0%} of the pixels, {1 - data.label_seen.mean():.0%} of the labels."
     )
     model = fit_digits(data)

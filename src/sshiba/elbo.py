@@ -66,6 +66,8 @@ def gamma_term(q: Gamma, prior: Gamma | None) -> Array:
     assert prior is not None
     xp = array_namespace(q.rate)
     prior_shape, prior_rate = prior.shape + xp.zeros_like(q.rate), prior.rate + xp.zeros_like(q.rate)
-    log_p = prior_shape * xp.log(prior_rate) - gammaln(prior_shape) + (prior_shape - 1) * q.log_mean - prior_rate * q.mean
+    log_p = (
+        prior_shape * xp.log(prior_rate) - gammaln(prior_shape) + (prior_shape - 1) * q.log_mean - prior_rate * q.mean
+    )
     log_q = q.shape * xp.log(q.rate) - gammaln(q.shape) + (q.shape - 1) * q.log_mean - q.shape
     return xp.sum(log_p - log_q)

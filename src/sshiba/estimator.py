@@ -16,6 +16,7 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils.validation import check_is_fitted
 
 from . import io
+from .coding import ViewData
 from .engines import MemoryEngine
 from .fit import Fit, Options, Progress, run_restarts
 from .likelihoods import View
@@ -31,9 +32,7 @@ from .posterior import (
 )
 from .progress import FitBar
 from .sampling import sample_rows
-from .state import Posterior
 from .updates import w_second
-from .coding import ViewData
 from .views import Schema, fill, read_new, read_training, std_to_user, to_user
 
 logger = logging.getLogger("sshiba")
@@ -174,6 +173,7 @@ class SSHIBA(BaseEstimator):
         """Order the factors by the variance they explain, fix their signs, and store what was found."""
         fit = fits[best]
         posterior, stats = fit.state.posterior, fit.state.stats
+        assert stats is not None  # a run ends with a whole sweep
         shares = r2(posterior, stats)
         order = np.argsort(-shares[:-1].sum(axis=1), kind="stable")
         weights = np.concatenate([view.w_mean for view in posterior.views])[:, order]
@@ -203,7 +203,7 @@ class SSHIBA(BaseEstimator):
         self.n_components_ = posterior.n_components
         self.views_ = dict(self._schema.types)
         self.feature_names_in_ = {name: list(c.features) for name, c in codings.items()}
-        self.classes_ = {name: np.array(c.levels) for name, c in codings.items() if c.levels is not None}
+        self.classes_ = {name: class_array(c.levels) for name, c in codings.items() if c.levels is not None}
         self.weights_, self.weights_std_, self.bias_, self.noise_std_ = {}, {}, {}, {}
         self.factor_relevance_, self.feature_relevance_ = {}, {}
         for (name, coding), view, spec in zip(codings.items(), posterior.views, self._model.views):
@@ -218,7 +218,7 @@ class SSHIBA(BaseEstimator):
     # ------------------------------------------------------------------------------------------- new rows
 
     def transform(self, views: Mapping[str, Any], return_std: bool = False) -> Any:
-        """E[z] of rows, (n, n_components_), from any subset of views with holes; also its standard deviation if asked."""
+        """E[z] of rows, (n, n_components_), from any subset of views with holes; `return_std` adds its deviation."""
         data, _ = self._read(views)
         mean, std = factors(self._rows(data), self._posterior)
         return (mean, std) if return_std else mean
@@ -350,7 +350,11 @@ def check_options(model: SSHIBA) -> None:
     for name in ("tol", "prune_tol"):
         if not getattr(model, name) >= 0:
             raise ValueError(f"{name} must not be negative, not {getattr(model, name)!r}.")
-    choices = {"missing": ("exact", "mean-field"), "acceleration": ("rotation", None), "dtype": ("float64", "float32")}
+    choices = {
+        "missing": ("exact", "mean-field"),
+        "acceleration": ("rotation", None),
+        "dtype": ("float64", "float32"),
+    }
     for name, allowed in choices.items():
         if getattr(model, name) not in allowed:
             raise ValueError(f"{name} must be one of {allowed}, not {getattr(model, name)!r}.")
@@ -388,6 +392,11 @@ def log_jacobian(schema: Schema, data: Mapping[str, ViewData], n_rows: int) -> f
         else:
             total += float((view.observed * log_scale).sum())
     return total
+
+
+def class_array(levels: tuple) -> np.ndarray:
+    """Labels of one kind as an array of that kind, of several kinds as objects."""
+    return np.array(levels, dtype=None if len({type(level) for level in levels}) == 1 else object)
 
 
 def r2_table(shares: np.ndarray, names: list[str]) -> pd.DataFrame:

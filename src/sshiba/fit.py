@@ -82,7 +82,9 @@ class Fit:
     seconds: float
 
 
-def run(engine: Engine, start: Posterior, options: Options, callback: Callable[[Progress], object] | None = None) -> Fit:
+def run(
+    engine: Engine, start: Posterior, options: Options, callback: Callable[[Progress], object] | None = None
+) -> Fit:
     """Sweep until the bound rises by less than `tol` and no smaller model has a higher one."""
     began = time.perf_counter()
     state, path, converged = State(start, engine.start(start)), [], False
@@ -186,6 +188,8 @@ def blame(engine: Engine, before: State, after: State) -> str:
 
 def prune(state: State, prune_tol: float) -> State:
     """Drop the factors that explain less than `prune_tol` of every view. The bound starts anew: the model changed."""
+    if state.stats is None:
+        return state
     share = explained_share(state.posterior, state.stats)
     keep = np.flatnonzero(share > prune_tol)
     if len(keep) == len(share):

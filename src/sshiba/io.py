@@ -82,9 +82,22 @@ def load(path: str | Path) -> SSHIBA:
 
 # ------------------------------------------------------------------------------------------------- pack, unpack
 
-SETTINGS = (
-    "n_components n_init max_iter tol prune_tol missing acceleration device engine dtype random_state n_jobs max_time verbose"
-).split()
+SETTINGS = [
+    "n_components",
+    "n_init",
+    "max_iter",
+    "tol",
+    "prune_tol",
+    "missing",
+    "acceleration",
+    "device",
+    "engine",
+    "dtype",
+    "random_state",
+    "n_jobs",
+    "max_time",
+    "verbose",
+]
 
 
 def pack(model: SSHIBA) -> tuple[dict[str, Any], dict[str, np.ndarray]]:
@@ -132,7 +145,9 @@ def unpack(header: dict[str, Any], arrays: dict[str, np.ndarray]) -> SSHIBA:
         mine = {key.split(".", 1)[1]: array for key, array in arrays.items() if key.startswith(f"{i}.")}
         types[name], codings[name] = unpack_view(entry), unpack_coding(entry, mine)
         views.append(unpack_posterior(mine, codings[name].width))
-    priors = Priors(**{k: tuple(v) if isinstance(v, list) else v for k, v in header["priors"].items()})
+    stored = header["priors"]
+    pairs = {name: (float(stored[name][0]), float(stored[name][1])) for name in ("alpha", "tau", "gamma")}
+    priors = Priors(**pairs, noise_floor=float(stored["noise_floor"]))
     model = SSHIBA(views=types, priors=priors, **header["settings"])
     inferred = {entry["name"]: entry["inferred"] for entry in header["views"] if entry["inferred"] is not None}
     model._schema = Schema(types, codings, inferred)
@@ -140,7 +155,10 @@ def unpack(header: dict[str, Any], arrays: dict[str, np.ndarray]) -> SSHIBA:
     n_rows, n_components = header["n_rows"], model._posterior.n_components
     model._model = build_model(model._schema, n_rows, priors, model.missing)
     model.factors_, model.factors_std_ = arrays["factors"], arrays["factors_std"]
-    if any(v.w_mean.shape[1] != n_components for v in views) or model.factors_.shape != (n_rows, n_components):
+    if any(v.w_mean.shape[1] != n_components for v in views) or model.factors_.shape != (
+        n_rows,
+        n_components,
+    ):
         raise ModelFileError("the sizes of its arrays do not fit together")
     labels = header["index"]
     model.index_ = pd.RangeIndex(n_rows) if labels is None else pd.Index([untagged(label) for label in labels])
@@ -209,7 +227,12 @@ def unpack_posterior(arrays: dict[str, np.ndarray], width: int) -> ViewPosterior
     w_mean, basis, spread, group = (arrays[name] for name in ("w_mean", "basis", "spread", "group"))
     n_features, n_components = w_mean.shape
     whole = group.dtype.kind == "i" and group.shape == (n_features,) and group.min() >= 0 and group.max() < len(basis)
-    if n_features != width or not whole or basis.shape[1] != n_components or spread.shape != (n_features, basis.shape[2]):
+    if (
+        n_features != width
+        or not whole
+        or basis.shape[1] != n_components
+        or spread.shape != (n_features, basis.shape[2])
+    ):
         raise ModelFileError("the sizes of its arrays do not fit together")
     cov = RowCovariance(basis, spread, arrays["logdet"], ColumnGroups(group))
     named = {name: gamma_or_fixed(name) for name in ("alpha", "gamma", "tau")}

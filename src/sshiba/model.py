@@ -48,8 +48,9 @@ class Priors:
 class ViewModel:
     """One view as the kernels see it.
 
-    `variance` (D,) is that of each feature in the model's units; `relevance[d]` says which gamma feature d has; `tau_prior` has an entry for each noise precision that is
-    learned, (D,) or (1,), and is None where tau is fixed to `tau_fixed`.
+    `variance` (D,) is that of each feature in the model's units. `relevance[d]` says which gamma feature d has.
+    `tau_prior` has an entry for each noise precision that is learned, (D,) or (1,), and is None where tau is
+    fixed to `tau_fixed`.
     """
 
     name: str
@@ -93,12 +94,12 @@ def view_model(name: str, view: View, n_observed: np.ndarray, variance: np.ndarr
     shape, rate = priors.tau
     # The floor is conjugate: with rate floor·var·n/2 more, E[tau] ≤ (n/2 + a0)/(floor·var·n/2).
     floor = priors.noise_floor * variance * n_observed / 2 if not view.latent else np.zeros(n_features)
-    if view.noise == "feature":
+    if view.noise_model == "feature":
         tau_prior = Gamma(np.full(n_features, shape), rate + floor)
-    elif view.noise in ("view", "learned"):
+    elif view.noise_model == "view":
         tau_prior = Gamma(np.full(1, shape), np.asarray([rate + floor.sum()]))
     else:
-        tau_fixed = float(view.noise)
+        tau_fixed = float(view.noise_model)
     return ViewModel(
         name,
         view,

@@ -50,7 +50,9 @@ class RowPosterior:
         return self.z_prior.cov
 
 
-def infer_rows(engine: MemoryEngine, posterior: Posterior, local: Sequence[LocalX] | None = None) -> Iterator[RowPosterior]:
+def infer_rows(
+    engine: MemoryEngine, posterior: Posterior, local: Sequence[LocalX] | None = None
+) -> Iterator[RowPosterior]:
     """q(z) and q(x) with the globals fixed, iterated to convergence where a view is binary or categorical."""
     told = messages(posterior, engine.model, engine.groups)
     for i, (block, part) in enumerate(zip(engine.blocks, engine.slices)):
@@ -71,7 +73,9 @@ def _settle(block: Block, x: LocalX, prior: ZPrior, told: Sequence[Message]) -> 
     return z, x
 
 
-def factors(engine: MemoryEngine, posterior: Posterior, local: Sequence[LocalX] | None = None) -> tuple[np.ndarray, np.ndarray]:
+def factors(
+    engine: MemoryEngine, posterior: Posterior, local: Sequence[LocalX] | None = None
+) -> tuple[np.ndarray, np.ndarray]:
     """Means and standard deviations of z, (N, K), in the order of the rows that were given."""
     mean = np.empty((engine.n_rows, posterior.n_components))
     std = np.empty_like(mean)
@@ -82,7 +86,9 @@ def factors(engine: MemoryEngine, posterior: Posterior, local: Sequence[LocalX] 
     return mean, std
 
 
-def predict(engine: MemoryEngine, posterior: Posterior, targets: Sequence[int]) -> dict[int, tuple[np.ndarray, np.ndarray]]:
+def predict(
+    engine: MemoryEngine, posterior: Posterior, targets: Sequence[int]
+) -> dict[int, tuple[np.ndarray, np.ndarray]]:
     """Values and standard deviations of some views on the engine's rows, in the model's units."""
     out: dict[int, tuple[np.ndarray, np.ndarray]] = {}
     for i in targets:

@@ -32,11 +32,17 @@ class FitBar:
         self.bar.start()
         return self
 
-    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
         self.bar.stop()
 
     def __call__(self, sweep: Sweep) -> None:
         name = "fitting" if self.n_init == 1 else f"restart {sweep.restart + 1} of {self.n_init}"
         self.bar.update(
-            self.task, completed=sweep.sweep, description=name, elbo=sweep.elbo, n_components=sweep.n_components
+            self.task,
+            completed=sweep.sweep,
+            description=name,
+            elbo=sweep.elbo,
+            n_components=sweep.n_components,
         )

@@ -53,8 +53,8 @@ class Objective:
     def newton_step(self) -> np.ndarray:
         """The step E of Newton's method as if <ZᵀZ> and the G_m were diagonal (ζ and g).
 
-        To second order the value then is −½ Σ A_jk E_jk² − Σ_{j<k} C_jk E_jk E_kj with A_jk = ζ_k + Σ_m c_m g_mj/rate_mk
-        and C_jk = ζ_j + ζ_k + volume, which couples only E_jk with E_kj: K² systems of two equations.
+        To second order the value then is −½ Σ A_jk E_jk² − Σ_{j<k} C_jk E_jk E_kj, A_jk = ζ_k + Σ_m c_m g_mj/rate_mk,
+        C_jk = ζ_j + ζ_k + volume, which couples only E_jk with E_kj: K² systems of two equations.
         """
         gradient, zeta = self.gradient(), np.diagonal(self.zz)
         g = np.diagonal(self.ww, axis1=1, axis2=2)

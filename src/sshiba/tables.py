@@ -32,7 +32,8 @@ class Table:
     @property
     def holds_objects_for_array(self) -> bool:
         """Did the user's array (of text, or masked) have to become objects to be a frame?"""
-        return self.array_dtype not in (None, object) and shared_numpy_dtype(self.frame) == object
+        is_array_of_values = self.array_dtype is not None and self.array_dtype.kind != "O"
+        return is_array_of_values and self.frame.dtypes.iloc[0].kind == "O"
 
     @property
     def dtypes(self) -> tuple[str, ...]:
@@ -40,16 +41,15 @@ class Table:
         shared = self.array_dtype or shared_numpy_dtype(self.frame)
         if shared is not None and shared.kind != "O":
             return (str(shared),) * self.frame.shape[1]
-        return tuple(_dtype_name(self.frame.iloc[:, j]) for j in range(self.frame.shape[1]))
+        return tuple(_dtype_name(dtype, self.frame, j) for j, dtype in enumerate(self.frame.dtypes))
 
 
-def _dtype_name(column: pd.Series) -> str:
-    """The column's dtype; for a column of objects the plain dtype of what it holds."""
-    dtype = column.dtype
+def _dtype_name(dtype: Any, frame: pd.DataFrame, place: int) -> str:
+    """A column's dtype; for a column of objects the plain dtype of what it holds."""
     if isinstance(dtype, pd.CategoricalDtype):
         return ORDERED_CATEGORY if dtype.ordered else "category"
     if pd.api.types.is_object_dtype(dtype):
-        return _NARROW.get(pd.api.types.infer_dtype(column, skipna=True), "object")
+        return _NARROW.get(pd.api.types.infer_dtype(frame.iloc[:, place], skipna=True), "object")
     return str(dtype)
 
 
@@ -94,15 +94,12 @@ def _read_array(value: Any, name: str) -> Table:
         value = _list_to_array(value, name)
     if not hasattr(value, "__array__"):
         raise TypeError(
-            f"view {name!r} is of type {type(value).__name__}. Give a NumPy array, a list, a DataFrame or a "
-            "Series."
+            f"view {name!r} is of type {type(value).__name__}. Give a NumPy array, a list, a DataFrame or a Series."
         )
     array = value if isinstance(value, np.ndarray) else np.asarray(value)
     if array.ndim not in (1, 2) or array.dtype.names:
         shape = "a structured array" if array.dtype.names else f"an array of {array.ndim} dimensions"
-        raise ValueError(
-            f"view {name!r} is {shape}. Give rows by features: a 1-D or 2-D array, or a DataFrame."
-        )
+        raise ValueError(f"view {name!r} is {shape}. Give rows by features: a 1-D or 2-D array, or a DataFrame.")
     dtype, container = array.dtype, "vector" if array.ndim == 1 else "array"
     array = _fill_masked(array if array.ndim == 2 else array[:, None])
     if array.dtype.kind in "OUS":
@@ -117,9 +114,7 @@ def _list_to_array(values: Sequence, name: str) -> np.ndarray:
         return pd.Series(list(values), dtype=None if len(values) else float).to_numpy()
     if not all(is_rows) or len({len(row) for row in values}) > 1:
         raise ValueError(f"view {name!r} is a list of rows of different lengths. Fill short rows with None.")
-    if any(
-        isinstance(cell, Sequence | np.ndarray) and not isinstance(cell, str | bytes) for cell in values[0]
-    ):
+    if any(isinstance(cell, Sequence | np.ndarray) and not isinstance(cell, str | bytes) for cell in values[0]):
         raise ValueError(f"view {name!r} is a list nested too deep. Give rows by features.")
     return pd.DataFrame([list(row) for row in values]).to_numpy()
 
@@ -174,11 +169,7 @@ def match_columns(table: Table, coding: Coding, name: str) -> pd.DataFrame:
         one_row = table.container == "vector" and len(frame) == n_trained
         raise ValueError(
             f"view {name!r} has {counted(frame.shape[1], 'column')}, in training it had {n_trained}. "
-            + (
-                "Is it one row? Give x.reshape(1, -1)."
-                if one_row
-                else "Give the same columns in the same order."
-            )
+            + ("Is it one row? Give x.reshape(1, -1)." if one_row else "Give the same columns in the same order.")
         )
     return frame
 

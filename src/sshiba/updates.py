@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from math import log, pi
+from typing import Any
 
 from array_api_compat import array_namespace
 
@@ -82,7 +83,7 @@ def weighted_ww(view: ViewPosterior, c: Array, groups: ColumnGroups) -> Array:
     return out
 
 
-def _summed_cov(cov: RowCovariance, c: Array, features: object) -> Array:
+def _summed_cov(cov: RowCovariance, c: Array, features: Any) -> Array:
     """Σ_d c_d Σ_d over some features, (K, K)."""
     xp = array_namespace(c)
     inside = cov.groups.index[features]
@@ -178,8 +179,8 @@ def prepare_z(block: Block, told: Sequence[Message]) -> ZPrior:
         evidence = evidence - rows.observed @ message.offset
         if rows.is_static:
             evidence = evidence + xp.astype(rows.target, first.dtype) @ message.loading
-    root, logdet = _inverse_root(precision)
-    return ZPrior(root @ xp.matrix_transpose(root), logdet, evidence)
+    logdet = -2 * xp.sum(xp.log(xp.linalg.diagonal(xp.linalg.cholesky(precision))), axis=-1)
+    return ZPrior(xp.linalg.inv(precision), logdet, evidence)
 
 
 def update_z(block: Block, x: LocalX, prior: ZPrior, told: Sequence[Message]) -> Array:
@@ -354,9 +355,7 @@ def update_gamma(stats: ViewStats, view: ViewPosterior, model: ViewModel) -> Vie
     groups = ColumnGroups(model.relevance)
     size = group_sum(xp.ones_like(energy), groups)
     prior, n_components = model.gamma_prior, view.w_mean.shape[1]
-    return replace(
-        view, gamma=Gamma(prior.shape + n_components * size / 2, prior.rate + group_sum(energy, groups) / 2)
-    )
+    return replace(view, gamma=Gamma(prior.shape + n_components * size / 2, prior.rate + group_sum(energy, groups) / 2))
 
 
 def update_alpha(stats: ViewStats, view: ViewPosterior, model: ViewModel) -> ViewPosterior:
@@ -364,7 +363,9 @@ def update_alpha(stats: ViewStats, view: ViewPosterior, model: ViewModel) -> Vie
     xp = array_namespace(view.w_mean)
     energy = xp.sum(feature_gamma(view, model)[:, None] * w_second(view), axis=0)
     prior = model.alpha_prior
-    return replace(view, alpha=Gamma(prior.shape + model.n_features / 2 + xp.zeros_like(energy), prior.rate + energy / 2))
+    return replace(
+        view, alpha=Gamma(prior.shape + model.n_features / 2 + xp.zeros_like(energy), prior.rate + energy / 2)
+    )
 
 
 def update_tau(stats: ViewStats, view: ViewPosterior, model: ViewModel) -> ViewPosterior:

@@ -85,9 +85,7 @@ def read_training(
     return schema, data, index
 
 
-def read_new(
-    schema: Schema, views: Mapping[str, Any], dtype: Any = "float64"
-) -> tuple[dict[str, ViewData], pd.Index]:
+def read_new(schema: Schema, views: Mapping[str, Any], dtype: Any = "float64") -> tuple[dict[str, ViewData], pd.Index]:
     """Code new rows of some of the views as in training; the views come in the schema's order."""
     tables = _read_tables(views, allow_no_rows=True)
     _check_names(tables, schema.types, "the data hold")
@@ -104,9 +102,7 @@ def read_new(
 
 def _read_tables(views: Any, allow_no_rows: bool) -> dict[str, Table]:
     if not isinstance(views, Mapping):
-        raise TypeError(
-            f"views must be a dict of name to data, not {type(views).__name__}: {{'measured': X}}."
-        )
+        raise TypeError(f"views must be a dict of name to data, not {type(views).__name__}: {{'measured': X}}.")
     if not views:
         raise ValueError("no views given. Give a dict of name to data: {'measured': X}.")
     odd = [name for name in views if not isinstance(name, str)]
@@ -200,7 +196,7 @@ def _fill_frame(
     dtypes = Table(given, "frame").dtypes
     if matched is given and numeric_block(given) is not None:
         block = fill_cells(given.to_numpy(), rows, restore_block(decoded, dtypes))
-        return labelled_frame(block, given.columns, index)
+        return pd.DataFrame(block, index=index, columns=given.columns, copy=False)
     columns = {}
     for j, place in enumerate(matched.columns.get_indexer(given.columns)):
         column = given.iloc[:, j]

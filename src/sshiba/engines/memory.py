@@ -12,7 +12,8 @@ import numpy as np
 
 from ..model import Model
 from ..state import ColumnGroups, Posterior, Stats
-from ..updates import Block, LocalX, RowView, local_step, messages, prepare_z, start_x, update_x, update_z
+from ..updates import Block, LocalX, RowView, local_step, messages, start_x
+
 if TYPE_CHECKING:
     from ..coding import ViewData
 
@@ -75,7 +76,14 @@ class MemoryEngine:
                 self.slices.append(part)
 
     def _row_view(
-        self, i: int, view: ViewData, mask: np.ndarray, seen: np.ndarray, where: slice | np.ndarray, shared: bool, missing: str
+        self,
+        i: int,
+        view: ViewData,
+        mask: np.ndarray,
+        seen: np.ndarray,
+        where: slice | np.ndarray,
+        shared: bool,
+        missing: str,
     ) -> RowView:
         spec, groups = self.model.views[i], self.groups[i]
         target = view.target[where]
@@ -101,6 +109,7 @@ class MemoryEngine:
         told = messages(posterior, self.model, self.groups)
         new, stats = zip(*(local_step(block, x, told) for block, x in zip(self.blocks, local)))
         return new, reduce(add, stats)
+
 
 def column_groups(observed: np.ndarray | None, n_features: int) -> tuple[ColumnGroups, np.ndarray]:
     """Features with equal columns of the mask, and the mask by group, (N or 1, G)."""

@@ -61,9 +61,7 @@ class View(ABC):
         """Why data of unknown type belong in such a view; None if they do not."""
 
     @abstractmethod
-    def encode(
-        self, frame: pd.DataFrame, name: str, coding: Coding | None, dtype: Any
-    ) -> tuple[ViewData, Coding]:
+    def encode(self, frame: pd.DataFrame, name: str, coding: Coding | None, dtype: Any) -> tuple[ViewData, Coding]:
         """Check the user's values and code them as `coding` says, or, in training, learn it (None)."""
 
     @abstractmethod
@@ -82,6 +80,11 @@ class View(ABC):
             raise ValueError(
                 f"view {name!r}: groups must have {n_features} labels, one a feature, not {len(self.groups)}."
             )
+
+    @property
+    @abstractmethod
+    def noise_model(self) -> float | str:
+        """How tau is known: learned per "feature" or per "view", or fixed to a number."""
 
     @abstractmethod
     def update_x(self, target: Array, y: Array, tau: Array, old: LatentX | None) -> LatentX:

@@ -49,18 +49,12 @@ class Binary(View):
     def check_options(self, name: str, n_features: int) -> None:
         super().check_options(name, n_features)
         if self.noise != "learned" and not is_positive(self.noise):
-            raise ValueError(
-                f"view {name!r}: noise must be a positive number or 'learned', not {self.noise!r}."
-            )
+            raise ValueError(f"view {name!r}: noise must be a positive number or 'learned', not {self.noise!r}.")
 
-    def encode(
-        self, frame: pd.DataFrame, name: str, coding: Coding | None, dtype: Any
-    ) -> tuple[ViewData, Coding]:
+    def encode(self, frame: pd.DataFrame, name: str, coding: Coding | None, dtype: Any) -> tuple[ViewData, Coding]:
         remedy = "Code it as 0 / 1 / True / False / missing, or give it a Categorical view of its own."
         values = read_numbers(frame, name, text_remedy=remedy)
-        remedy = (
-            "A binary view holds 0 / 1 / True / False / missing: recode it, or make it Real or Categorical."
-        )
+        remedy = "A binary view holds 0 / 1 / True / False / missing: recode it, or make it Real or Categorical."
         refuse_cells(frame, name, values, not_zero_one, "non-binary", remedy)
         observed = observed_cells(values)
         target = standardise(values, np.zeros(values.shape[1]), np.ones(values.shape[1]), dtype)
@@ -73,6 +67,10 @@ class Binary(View):
 
     def decode(self, values: np.ndarray, coding: Coding) -> np.ndarray:
         return values.astype(np.int64)
+
+    @property
+    def noise_model(self) -> float | str:
+        return "view" if self.noise == "learned" else self.noise
 
     def update_x(self, target: Array, y: Array, tau: Array, old: LatentX | None) -> LatentX:
         """s = 1/(tau + 2λ(ξ)), μ = s(t − ½ + tau·y), ξ² = μ² + s (table 3; its mean omits tau on b)."""

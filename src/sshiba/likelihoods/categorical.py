@@ -21,7 +21,7 @@ from .base import PredictiveX, View
 
 N_NODES = 32
 N_NEWTON = 8
-N_DRAWS = 64
+N_DRAWS = 128
 FEW_CLASSES = 20  # numbers of at most so many values are taken for labels
 
 
@@ -32,7 +32,7 @@ class Categorical(View):
     latent = True
 
     @property
-    def noise(self) -> float:
+    def noise_model(self) -> float | str:
         return 1.0
 
     @classmethod
@@ -49,9 +49,7 @@ class Categorical(View):
                 return None  # numbers stored as text: Real says how to convert them
         return " and ".join(sorted(kinds))
 
-    def encode(
-        self, frame: pd.DataFrame, name: str, coding: Coding | None, dtype: Any
-    ) -> tuple[ViewData, Coding]:
+    def encode(self, frame: pd.DataFrame, name: str, coding: Coding | None, dtype: Any) -> tuple[ViewData, Coding]:
         if frame.shape[1] != 1:
             raise ValueError(
                 f"view {name!r}: a categorical view is one column, this one has {frame.shape[1]} "
@@ -96,16 +94,23 @@ class Categorical(View):
     def predict(self, x: PredictiveX) -> tuple[Array, Array]:
         """Class probabilities and the standard deviations of their indicators.
 
-        Classes are correlated through z, so the z part is averaged over Sobol draws; what is
-        independent between classes (noise, W, b) is integrated in one dimension.
+        Classes are correlated through z. Of that covariance S, what is common to all classes does not matter, and as
+        much as can be is moved to the part that is independent between classes, S = A Aᵀ + floor·I, which is
+        integrated in one dimension; A u is averaged over Sobol draws, its largest directions first.
         """
         xp = array_namespace(x.mean)
-        std = xp.sqrt(x.own_var + x.noise_var)
+        n_classes = x.mean.shape[1]
+        factor = x.z_factor - xp.mean(x.z_factor, axis=1, keepdims=True)
+        values, vectors = xp.linalg.eigh(factor @ xp.matrix_transpose(factor))
+        floor = xp.where(values[:, 1:2] > 0, values[:, 1:2], 0.0)  # values[:, 0] is the common direction's zero
+        std = xp.sqrt(x.own_var + x.noise_var + floor)
+        spread = xp.where(values > floor, values - floor, 0.0)
+        A = xp.flip(vectors * xp.sqrt(spread)[:, None, :], axis=-1)[:, :, : n_classes - 2]
         p = 0.0
-        for u in like(_sobol_normal(x.z_factor.shape[-1]), x.mean):
-            p = p + argmax_probabilities(x.mean + x.z_factor @ u, std)
-        p = p / N_DRAWS
-        p = p / xp.sum(p, axis=1, keepdims=True)
+        draws = sobol_normal(n_classes - 2)
+        for u in draws:
+            p = p + argmax_probabilities(x.mean + A @ like(u, x.mean), std)
+        p = p / len(draws)
         return p, xp.sqrt(p * (1 - p))
 
     def decide(self, values: np.ndarray) -> np.ndarray:
@@ -138,7 +143,7 @@ def _factorise(column: pd.Series, name: str) -> tuple[np.ndarray, list]:
     try:
         codes, found = pd.factorize(column)
     except TypeError as error:  # unhashable
-        raise TypeError(f"view {name!r}: {_LABEL_RULE}") from error
+        raise TypeError(f"view {name!r}: {error} among the labels. {_LABEL_RULE}") from error
     labels = [label.item() if isinstance(label, np.generic) else label for label in found]
     odd = [label for label in labels if not isinstance(label, str | int | float) or not _is_finite(label)]
     if odd:
@@ -158,8 +163,8 @@ def _is_finite(label: str | float) -> bool:
 def _order_levels(labels: list, dtype: Any, name: str) -> tuple:
     """The classes: categories in their own order, else sorted; what does not sort by type, then as text."""
     if len(labels) < 2:
-        found = f"only one class, {first_few(labels)}," if labels else "no label at all"
-        raise ValueError(f"view {name!r}: {found} observed in training, two are needed. Leave the view out.")
+        found = f"only one class, {first_few(labels)}" if labels else "no label at all"
+        raise ValueError(f"view {name!r}: {found}; training needs two classes. Leave the view out.")
     if isinstance(dtype, pd.CategoricalDtype):
         codes = dtype.categories.get_indexer(pd.Index(labels, dtype=dtype.categories.dtype))
         return tuple(labels[i] for i in np.argsort(codes))
@@ -186,7 +191,7 @@ def probit_moments(y: Array, target: Array, n_nodes: int = N_NODES) -> tuple[Arr
     step : (n, C)
     """
     xp = array_namespace(y)
-    n, n_classes = y.shape
+    n_classes = y.shape[1]
     is_true = xp.arange(n_classes)[None, :] == target[:, None]
     y_true = xp.sum(xp.where(is_true, y, 0.0), axis=1, keepdims=True)
     # A gap so large that log Φ and ρ vanish takes the true class itself out of the product.
@@ -242,7 +247,8 @@ def argmax_probabilities(y: Array, std: Array, n_nodes: int = 41) -> Array:
 
 
 @lru_cache(maxsize=8)
-def _sobol_normal(dim: int) -> np.ndarray:
-    """N_DRAWS standard normal points of low discrepancy, the same at every call."""
-    points = qmc.Sobol(dim, seed=0).random(N_DRAWS)
-    return ndtri(np.clip(points, 1e-12, 1 - 1e-12))
+def sobol_normal(dim: int) -> np.ndarray:
+    """Standard normal points of low discrepancy, the same at every call, (n, dim); one point suffices for dim 0."""
+    if dim == 0:
+        return np.zeros((1, 0))
+    return ndtri(np.clip(qmc.Sobol(dim, seed=0).random(N_DRAWS), 1e-12, 1 - 1e-12))

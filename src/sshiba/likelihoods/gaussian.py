@@ -56,9 +56,7 @@ class Real(View):
                 "of it, and its noise precision would run away. Lower the weights of the other views instead."
             )
 
-    def encode(
-        self, frame: pd.DataFrame, name: str, coding: Coding | None, dtype: Any
-    ) -> tuple[ViewData, Coding]:
+    def encode(self, frame: pd.DataFrame, name: str, coding: Coding | None, dtype: Any) -> tuple[ViewData, Coding]:
         values = read_numbers(frame, name, text_remedy="Give it a Categorical view of its own, or drop it.")
         remedy = "Replace them with NaN to treat them as missing."
         refuse_cells(frame, name, values, np.isinf, "infinite", remedy)
@@ -68,9 +66,7 @@ class Real(View):
         target = standardise(values, coding.centre, coding.scale, dtype)
         return ViewData(target, shrink_mask(observed)), coding
 
-    def _learn_coding(
-        self, frame: pd.DataFrame, name: str, values: np.ndarray, observed: np.ndarray
-    ) -> Coding:
+    def _learn_coding(self, frame: pd.DataFrame, name: str, values: np.ndarray, observed: np.ndarray) -> Coding:
         """Centre each feature; scale each to unit variance, or all by one number."""
         n_observed = count_observed(frame, name, observed)
         mean, std = moments(values, n_observed)
@@ -88,6 +84,10 @@ class Real(View):
 
     def decode(self, values: np.ndarray, coding: Coding) -> np.ndarray:
         return coding.centre + coding.scale * values.astype(np.float64)
+
+    @property
+    def noise_model(self) -> float | str:
+        return self.noise
 
     def update_x(self, target: Array, y: Array, tau: Array, old: LatentX | None) -> LatentX:
         xp = array_namespace(y)

@@ -1,0 +1,154 @@
+"""Every closed form and quadrature of the likelihoods against an independent number."""
+
+import numpy as np
+import pytest
+from scipy.integrate import quad
+from scipy.special import expit, log_ndtr
+from scipy.stats import norm
+
+from sshiba.likelihoods import VIEW_TYPES, Binary, Categorical, PredictiveX, Real
+from sshiba.likelihoods.bernoulli import lambda_xi, logistic_normal
+from sshiba.likelihoods.categorical import argmax_probabilities, probit_moments
+from sshiba.state import LatentX
+
+
+def test_no_likelihood_escapes_the_list() -> None:
+    """A new view type needs its witness here: its local bound against the evidence of one cell."""
+    assert set(VIEW_TYPES.values()) == {Real, Binary, Categorical}
+
+
+# ------------------------------------------------------------------------------------------------- categorical
+
+
+def reference_moments(y: np.ndarray, i: int) -> tuple[float, np.ndarray]:
+    """log ξ and ∇ log ξ by adaptive quadrature around the mode, class by class."""
+    delta = y[i] - np.delete(y, i)
+
+    def log_f(u: float) -> float:
+        return -u * u / 2 + float(log_ndtr(u + delta).sum())
+
+    grid = np.linspace(-10, 45, 5501)
+    mode = grid[np.argmax([log_f(u) for u in grid])]
+    top = log_f(mode)
+
+    def integral(g) -> float:
+        f = lambda u: np.exp(log_f(u) - top) * g(u)  # noqa: E731
+        return quad(f, mode - 9, mode + 9, points=[mode], epsabs=0, epsrel=1e-11, limit=400)[0]
+
+    total = integral(lambda u: 1.0)
+    others = np.array([integral(lambda u, d=d: np.exp(norm.logpdf(u + d) - log_ndtr(u + d))) / total for d in delta])
+    return np.log(total) + top - 0.5 * np.log(2 * np.pi), np.insert(-others, i, others.sum())
+
+
+@pytest.mark.parametrize("gap", [0.0, 5.0, 20.0, 30.0])
+@pytest.mark.parametrize("n_classes", [2, 3, 16])
+def test_probit_moments_against_adaptive_quadrature(n_classes: int, gap: float) -> None:
+    """To 1e-6 relative, also where the true class is far below the best."""
+    rng = np.random.default_rng(n_classes)
+    y = 2 * rng.standard_normal(n_classes)
+    y[1] = y.max() - gap
+    log_xi, step = probit_moments(y[None], np.array([1]))
+    expected_log_xi, expected_step = reference_moments(y, 1)
+    assert log_xi[0] == pytest.approx(expected_log_xi, rel=1e-6)
+    np.testing.assert_allclose(step[0], expected_step, rtol=1e-6)
+
+
+def test_probit_step_is_the_gradient() -> None:
+    rng = np.random.default_rng(0)
+    y, target = 3 * rng.standard_normal((6, 5)), rng.integers(0, 5, 6)
+    for d in range(5):
+        h = 1e-5 * np.eye(5)[d]
+        numeric = (probit_moments(y + h, target)[0] - probit_moments(y - h, target)[0]) / 2e-5
+        np.testing.assert_allclose(probit_moments(y, target)[1][:, d], numeric, rtol=1e-6, atol=1e-9)
+
+
+def test_probit_probabilities_sum_to_one_and_agree() -> None:
+    rng = np.random.default_rng(0)
+    y = 3 * rng.standard_normal((50, 16))
+    p = np.exp([probit_moments(y, np.full(50, i))[0] for i in range(16)]).T
+    np.testing.assert_allclose(p.sum(axis=1), 1, atol=1e-7)
+    np.testing.assert_allclose(argmax_probabilities(y, np.ones_like(y)), p, atol=1e-7)
+
+
+def test_argmax_probabilities_with_unequal_spread() -> None:
+    rng = np.random.default_rng(0)
+    y, std = np.array([[0.0, 1.0, -0.5]]), np.array([[2.0, 0.3, 1.0]])
+    draws = y + std * rng.standard_normal((400_000, 3))
+    np.testing.assert_allclose(
+        argmax_probabilities(y, std)[0], np.bincount(draws.argmax(1), minlength=3) / 400_000, atol=0.003
+    )
+
+
+def test_categorical_second_moment_and_bound() -> None:
+    """E|x|² against draws; and, q(x) being exact, the local bound at its own y is log p(t)."""
+    rng = np.random.default_rng(0)
+    y = np.array([[0.3, -0.2, 0.8, 0.0]])
+    x = Categorical().update_x(np.array([1]), y, np.ones(1), None)
+    draws = y + rng.standard_normal((2_000_000, 4))
+    kept = draws[draws.argmax(1) == 1]
+    np.testing.assert_allclose(x.mean[0], kept.mean(0), atol=0.01)
+    assert x.second.sum() == pytest.approx((kept**2).sum(1).mean(), abs=0.02)
+    gaussian = -0.5 * (4 * np.log(2 * np.pi) + (x.second - 2 * x.mean * y + y * y).sum())
+    assert float(x.bound[0, 0]) + gaussian == pytest.approx(np.log(len(kept) / len(draws)), abs=0.01)
+    assert float(x.bound[0, 0]) + gaussian == pytest.approx(probit_moments(y, np.array([1]))[0][0], rel=1e-12)
+
+
+@pytest.mark.parametrize(("n_classes", "tolerance"), [(2, 0.003), (3, 0.004), (10, 0.008)])
+def test_class_probabilities_are_those_of_draws(n_classes: int, tolerance: float) -> None:
+    """All four sources of variance, classes correlated through z."""
+    rng = np.random.default_rng(0)
+    mean, z_factor = rng.standard_normal((1, n_classes)), 0.7 * rng.standard_normal((1, n_classes, 4))
+    own_var, noise_var = rng.random((1, n_classes)), np.ones(n_classes)
+    p, _ = Categorical().predict(PredictiveX(mean, z_factor, own_var, noise_var))
+    n = 400_000
+    own = np.sqrt(own_var + noise_var) * rng.standard_normal((n, n_classes))
+    x = mean + rng.standard_normal((n, 4)) @ z_factor[0].T + own
+    np.testing.assert_allclose(p[0], np.bincount(x.argmax(1), minlength=n_classes) / n, atol=tolerance)
+
+
+# ------------------------------------------------------------------------------------------------------ binary
+
+
+@pytest.mark.parametrize("t", [0.0, 1.0])
+@pytest.mark.parametrize(("y", "tau"), [(0.0, 1.0), (2.5, 1.0), (-4.0, 0.3), (1.0, 10.0)])
+def test_binary_bound_is_below_the_evidence_and_close(y: float, tau: float, t: float) -> None:
+    """Iterated to its optimum, E log N(x|y) + the local bound ≤ log ∫ σ(x)^t (1 − σ(x))^(1−t) N(x|y, 1/tau) dx."""
+    x = None
+    for _ in range(500):
+        x = Binary().update_x(np.array([[t]]), np.array([[y]]), np.array([tau]), x)
+    gaussian = 0.5 * (np.log(tau / (2 * np.pi)) - tau * (x.second - 2 * x.mean * y + y * y))
+    bound = float((x.bound + gaussian)[0, 0])
+    sign = 2 * t - 1
+    evidence = quad(lambda u: expit(sign * u) * norm.pdf(u, y, tau**-0.5), y - 12 / tau**0.5, y + 12 / tau**0.5)[0]
+    assert bound <= np.log(evidence) + 1e-9
+    assert bound >= np.log(evidence) - 0.15
+
+
+def test_binary_local_bound_by_quadrature() -> None:
+    """E log h(x, ξ) + H[q] with q = N(μ, s), integrated numerically."""
+    old = LatentX(np.zeros((1, 1)), np.zeros((1, 1)), np.zeros((1, 1)), np.full((1, 1), 0.7))
+    x = Binary().update_x(np.ones((1, 1)), np.full((1, 1), 0.4), np.full(1, 2.0), old)
+    mu, xi = x.mean[0, 0], x.xi[0, 0]
+    s = x.second[0, 0] - mu**2
+    lam = float(lambda_xi(np.array(xi)))
+
+    def integrand(u: float) -> float:
+        log_h = np.log(expit(xi)) + u - (u + xi) / 2 - lam * (u * u - xi * xi)
+        return norm.pdf(u, mu, s**0.5) * (log_h - norm.logpdf(u, mu, s**0.5))
+
+    assert x.bound[0, 0] == pytest.approx(quad(integrand, mu - 10, mu + 10, epsabs=1e-12)[0], rel=1e-9)
+
+
+def test_lambda_is_smooth_at_zero() -> None:
+    xi = np.array([0.0, 1e-9, 0.99e-4, 1.01e-4, 0.1])
+    exact = np.where(xi > 0, np.tanh(xi / 2) / np.where(xi > 0, 4 * xi, 1), 0.125)
+    np.testing.assert_allclose(lambda_xi(xi), exact, rtol=1e-9)
+
+
+@pytest.mark.parametrize("std", [0.01, 1.0, 3.0, 8.0])
+@pytest.mark.parametrize("mean", [-6.0, 0.0, 1.5])
+def test_logistic_normal_against_quadrature(mean: float, std: float) -> None:
+    exact = quad(
+        lambda u: expit(u) * norm.pdf(u, mean, std), mean - 12 * std, mean + 12 * std, epsabs=1e-13, limit=500
+    )[0]
+    assert logistic_normal(np.array([mean]), np.array([std**2]))[0] == pytest.approx(exact, abs=1e-5)

@@ -1,0 +1,113 @@
+"""The bound and the predictive variance against sampling from the fitted posterior."""
+
+import numpy as np
+import pytest
+from cases import Problem, covariances, make_problem
+from scipy.stats import gamma as gamma_distribution
+from scipy.stats import multivariate_normal, norm
+
+from sshiba.elbo import elbo
+from sshiba.likelihoods import Binary, Real
+from sshiba.posterior import infer_rows, predictive_x
+from sshiba.sampling import sample_rows
+from sshiba.state import Fixed, ViewPosterior
+from sshiba.updates import global_step, messages, prepare_z, update_z
+
+
+def fitted(problem: Problem, n_sweeps: int = 10):
+    posterior, local = problem.posterior, problem.engine.start(problem.posterior)
+    for _ in range(n_sweeps):
+        local, stats = problem.engine.local_step(posterior, local)
+        posterior = global_step(stats, posterior, problem.model)
+    return posterior, local, stats
+
+
+def draw_globals(view: ViewPosterior, rng: np.random.Generator):
+    w = np.stack([rng.multivariate_normal(m, c) for m, c in zip(view.w_mean, covariances(view.w_cov))])
+    b = rng.normal(view.b_mean, np.sqrt(view.b_var))
+    tau = view.tau.value if isinstance(view.tau, Fixed) else rng.gamma(view.tau.shape, 1 / view.tau.rate)
+    return w, b, tau
+
+
+@pytest.mark.parametrize("holes", ["none", "cells"])
+def test_predictive_variance_against_sampling(holes: str) -> None:
+    """Noise, z, W and b: all four parts."""
+    rng = np.random.default_rng(0)
+    problem = make_problem([Real(), Real(noise="view")], [4, 3], [holes, "none"], n=15, n_components=2)
+    posterior, _, _ = fitted(problem)
+    part = next(iter(infer_rows(problem.engine, posterior)))
+    n_draws = 20_000
+    for view in posterior.views:
+        z_mean, z_cov = part.z_mean[:2], part.z_cov[: 1 if part.block.shared else 2]
+        x = predictive_x(view, z_mean, z_cov)
+        draws = np.empty((n_draws, 2, len(view.b_mean)))
+        root = np.broadcast_to(np.linalg.cholesky(z_cov), (2, 2, 2))
+        for i in range(n_draws):
+            w, b, tau = draw_globals(view, rng)
+            z = z_mean + (root @ rng.standard_normal((2, 2, 1)))[:, :, 0]
+            draws[i] = z @ w.T + b + rng.standard_normal((2, len(b))) / np.sqrt(tau)
+        np.testing.assert_allclose(x.mean, draws.mean(0), atol=0.05)
+        np.testing.assert_allclose(np.sqrt(x.var), draws.std(0), rtol=0.06)
+
+
+def test_samples_have_the_predictive_moments() -> None:
+    problem = make_problem([Real(), Binary()], [4, 3], ["none", "none"], n=40, n_components=2)
+    posterior, _, _ = fitted(problem)
+    x, t = sample_rows(posterior, problem.model, 40_000, np.random.default_rng(0))
+    view = posterior.views[0]
+    prior = predictive_x(view, np.zeros((1, 2)), np.eye(2)[None])
+    np.testing.assert_allclose(x.mean(0), prior.mean[0], atol=0.05)
+    np.testing.assert_allclose(x.var(0), prior.var[0], rtol=0.08)
+    p, _ = problem.model.views[1].view.predict(predictive_x(posterior.views[1], np.zeros((1, 2)), np.eye(2)[None]))
+    np.testing.assert_allclose(t.mean(0), p[0], atol=0.01)
+
+
+@pytest.mark.parametrize("views", [[Real()], [Real(noise="view", select_features=True), Real()]])
+def test_bound_against_monte_carlo(views: list) -> None:
+    """E_q[log p(x, all variables) − log q(all variables)], by drawing from q."""
+    rng = np.random.default_rng(1)
+    problem = make_problem(views, [3] * len(views), ["cells"] + ["none"] * (len(views) - 1), n=5, n_components=2)
+    posterior, local, stats = fitted(problem, 4)
+    # q(z) as it was in the last local step: the globals before the last global step made it.
+    before, local, _ = fitted(problem, 3)
+    told = messages(before, problem.model, problem.engine.groups)
+    z_parts = []
+    for block, x, part in zip(problem.engine.blocks, local, problem.engine.slices):
+        prior = prepare_z(block, told)
+        z_parts.append((problem.engine.order[part], update_z(block, x, prior, told), prior.cov))
+    values = [log_ratio(problem, posterior, z_parts, rng) for _ in range(4000)]
+    expected = sum(elbo(posterior, stats, problem.model).values())
+    error = np.std(values) / np.sqrt(len(values))
+    assert abs(np.mean(values) - expected) < 5 * error
+
+
+def log_ratio(problem: Problem, posterior, z_parts, rng: np.random.Generator) -> float:
+    n, k = problem.engine.n_rows, posterior.n_components
+    z, total = np.empty((n, k)), 0.0
+    for rows, mean, cov in z_parts:
+        for i, row in enumerate(rows):
+            q = multivariate_normal(mean[i], cov[0 if len(cov) == 1 else i])
+            z[row] = q.rvs(random_state=rng)
+            total += norm.logpdf(z[row]).sum() - q.logpdf(z[row])
+    for data, view, spec in zip(problem.data, posterior.views, problem.model.views):
+        alpha, gamma, tau = view.alpha, view.gamma, view.tau
+        alpha_draw = rng.gamma(alpha.shape, 1 / alpha.rate)
+        total += log_gamma(alpha_draw, spec.alpha_prior) - log_gamma(alpha_draw, alpha)
+        gamma_draw = np.ones(spec.n_features)
+        if not isinstance(gamma, Fixed):
+            gamma_draw = rng.gamma(gamma.shape, 1 / gamma.rate)
+            total += log_gamma(gamma_draw, spec.gamma_prior) - log_gamma(gamma_draw, gamma)
+        w, b, _ = draw_globals(view, rng)
+        for d, cov in enumerate(covariances(view.w_cov)):
+            total += norm.logpdf(w[d], 0, (gamma_draw[d] * alpha_draw) ** -0.5).sum()
+            total -= multivariate_normal(view.w_mean[d], cov).logpdf(w[d])
+        total += norm.logpdf(b).sum() - norm.logpdf(b, view.b_mean, np.sqrt(view.b_var)).sum()
+        tau_draw = rng.gamma(tau.shape, 1 / tau.rate)
+        total += log_gamma(tau_draw, spec.tau_prior) - log_gamma(tau_draw, tau)
+        cells = norm.logpdf(data.target, z @ w.T + b, tau_draw**-0.5)
+        total += cells.sum() if data.observed is None else cells[np.broadcast_to(data.observed, cells.shape)].sum()
+    return total
+
+
+def log_gamma(x: np.ndarray, q) -> float:
+    return gamma_distribution.logpdf(x, q.shape, scale=1 / q.rate).sum()
