@@ -2,20 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from functools import reduce
 from operator import add
-from typing import TYPE_CHECKING
 
 import numpy as np
 
+from ..coding import ViewData
 from ..model import Model
 from ..state import ColumnGroups, Posterior, Stats
 from ..updates import Block, LocalX, RowView, local_step, messages, start_x
-
-if TYPE_CHECKING:
-    from ..coding import ViewData
 
 MIN_SHARED = 8  # rows of one pattern of holes that are worth a block of their own
 BLOCK_BYTES = 2**26  # working memory of one block
@@ -24,7 +21,7 @@ Local = tuple[LocalX, ...]
 
 
 class MemoryEngine:
-    """Rows sorted so that those with the same holes lie together, cut into blocks.
+    """Rows in an order in which those with the same holes lie together, cut into blocks.
 
     Parameters
     ----------
@@ -35,6 +32,15 @@ class MemoryEngine:
         The most factors there will be; sets the size of the blocks.
     block_rows : int, optional
         Rows per block, instead of what BLOCK_BYTES allows.
+
+    Attributes
+    ----------
+    groups : tuple of ColumnGroups
+        One for each view.
+    order : (N,)
+        The row that stands at each place.
+    slices : list of slice
+        The places of each block.
     """
 
     def __init__(
@@ -47,57 +53,24 @@ class MemoryEngine:
     ) -> None:
         self.model = model
         self.n_rows = len(data[0].target)
-        self.groups, observed = zip(*(column_groups(v.observed, s.n_features) for v, s in zip(data, model.views)))
-        seen = list(observed)
-        if missing == "mean-field":
-            self.groups = tuple(ColumnGroups(np.zeros(s.n_features, dtype=int)) for s in model.views)
-            seen = [np.ones((1, 1), dtype=bool)] * len(data)
-        pattern = row_patterns(seen, self.n_rows)
-        counts = np.bincount(pattern)
-        # Rows of common patterns first, pattern by pattern; then all others, each with a covariance of its own.
-        key = np.where(counts[pattern] >= MIN_SHARED, pattern, len(counts))
-        self.order = np.argsort(key, kind="stable")
-        is_sorted = bool(np.all(self.order == np.arange(self.n_rows)))
-        width = sum(s.n_features for s in model.views)
-        self.blocks: list[Block] = []
+        masks = [view.observed if missing == "exact" else None for view in data]
+        columns = [column_groups(mask, spec.n_features) for mask, spec in zip(masks, model.views)]
+        self.groups = tuple(groups for groups, _ in columns)
+        width = sum(spec.n_features for spec in model.views)
+        self.order, parts = arrange_rows([seen for _, seen in columns], self.n_rows)
+        in_order = np.array_equal(self.order, np.arange(self.n_rows))
         self.slices: list[slice] = []
-        for k in np.unique(key):
-            rows = np.flatnonzero(key[self.order] == k)
-            shared = bool(k < len(counts))
+        self.blocks: list[Block] = []
+        for part, shared in parts:
             bytes_per_row = 8 * (4 * width + 4 * n_components + (0 if shared else 4 * n_components**2))
-            step = block_rows or max(1, BLOCK_BYTES // bytes_per_row)
-            for start in range(rows[0], rows[-1] + 1, step):
-                part = slice(start, min(start + step, rows[-1] + 1))
-                where = part if is_sorted else self.order[part]
+            for place in cut(part, block_rows or max(1, BLOCK_BYTES // bytes_per_row)):
+                rows = place if in_order else self.order[place]
                 views = tuple(
-                    self._row_view(i, view, observed[i], seen[i], where, shared, missing) for i, view in enumerate(data)
+                    row_view(view, spec.view.latent, groups, seen, rows, shared, missing)
+                    for view, spec, (groups, seen) in zip(data, model.views, columns)
                 )
-                self.blocks.append(Block(part.stop - part.start, shared, views))
-                self.slices.append(part)
-
-    def _row_view(
-        self,
-        i: int,
-        view: ViewData,
-        mask: np.ndarray,
-        seen: np.ndarray,
-        where: slice | np.ndarray,
-        shared: bool,
-        missing: str,
-    ) -> RowView:
-        spec, groups = self.model.views[i], self.groups[i]
-        target = view.target[where]
-        present = (seen if len(seen) == 1 else seen[where][:1] if shared else seen[where]).astype(np.float64)
-        if not shared and len(present) == 1:
-            present = np.broadcast_to(present, (len(target), present.shape[1]))
-        rows = RowView(target, present, groups)
-        if missing == "mean-field" and view.observed is not None and not view.observed[where].all():
-            holes = np.broadcast_to(~view.observed[where], (len(target), spec.n_features))
-            return replace(rows, holes=holes)
-        if spec.view.latent:
-            return rows
-        x = target.astype(np.float64, copy=False)
-        return replace(rows, x_sum=x.sum(axis=0), xx=(x * x).sum(axis=0))
+                self.slices.append(place)
+                self.blocks.append(Block(place.stop - place.start, shared, views))
 
     def start(self, posterior: Posterior) -> Local:
         """q(x) at z = 0."""
@@ -112,11 +85,10 @@ class MemoryEngine:
 
 
 def column_groups(observed: np.ndarray | None, n_features: int) -> tuple[ColumnGroups, np.ndarray]:
-    """Features with equal columns of the mask, and the mask by group, (N or 1, G)."""
-    if observed is None:
-        return ColumnGroups(np.zeros(n_features, dtype=int)), np.ones((1, 1), dtype=bool)
-    if observed.shape[1] == 1:
-        return ColumnGroups(np.zeros(n_features, dtype=int)), observed
+    """Features with equal columns of the mask, and the mask by group, (N, G), or (1, 1) where nothing is missing."""
+    if observed is None or observed.shape[1] == 1:
+        seen = np.ones((1, 1), dtype=bool) if observed is None else observed
+        return ColumnGroups(np.zeros(n_features, dtype=int)), seen
     numbers: dict[bytes, int] = {}
     columns = np.packbits(observed, axis=0).T
     index = np.array([numbers.setdefault(column.tobytes(), len(numbers)) for column in columns])
@@ -124,11 +96,52 @@ def column_groups(observed: np.ndarray | None, n_features: int) -> tuple[ColumnG
     return ColumnGroups(index), observed[:, first]
 
 
-def row_patterns(observed: Sequence[np.ndarray], n_rows: int) -> np.ndarray:
+def arrange_rows(observed: Sequence[np.ndarray], n_rows: int) -> tuple[np.ndarray, list[tuple[slice, bool]]]:
+    """An order of the rows, and its parts, each with whether its rows share one pattern of holes.
+
+    Patterns of MIN_SHARED rows or more come first, one part each; the rows of all others make one last part.
+    """
+    pattern = row_patterns([seen for seen in observed if len(seen) == n_rows and not seen.all()], n_rows)
+    counts = np.bincount(pattern)
+    common = counts >= min(MIN_SHARED, n_rows)
+    key = np.where(common[pattern], pattern, len(counts))
+    order = np.argsort(key, kind="stable")
+    edges = np.flatnonzero(np.diff(key[order], prepend=-1, append=-2)) if n_rows else np.zeros(0, dtype=int)
+    parts = [(slice(int(a), int(b)), bool(common[pattern[order[a]]])) for a, b in zip(edges, edges[1:])]
+    return order, parts
+
+
+def row_patterns(masks: Sequence[np.ndarray], n_rows: int) -> np.ndarray:
     """A number for each row, equal for rows with the same holes in all views, (N,)."""
-    masks = [mask for mask in observed if len(mask) == n_rows and n_rows > 1 and not mask.all()]
     if not masks:
         return np.zeros(n_rows, dtype=int)
     packed = np.ascontiguousarray(np.packbits(np.concatenate(masks, axis=1), axis=1))
     as_bytes = packed.view(np.dtype((np.void, packed.shape[1])))[:, 0]
     return np.unique(as_bytes, return_inverse=True)[1].reshape(-1)
+
+
+def cut(part: slice, step: int) -> Iterator[slice]:
+    return (slice(start, min(start + step, part.stop)) for start in range(part.start, part.stop, step))
+
+
+def row_view(
+    view: ViewData,
+    latent: bool,
+    groups: ColumnGroups,
+    seen: np.ndarray,
+    rows: slice | np.ndarray,
+    shared: bool,
+    missing: str,
+) -> RowView:
+    """One view of some rows; `seen` is the mask by column group."""
+    target = view.target[rows]
+    if len(seen) > 1 or len(target) == 1:
+        seen = np.broadcast_to(seen, (len(view.target), seen.shape[1]))[rows]
+    observed = seen[:1] if shared else np.broadcast_to(seen, (len(target), seen.shape[1]))
+    block = RowView(target, observed.astype(np.float64), groups)
+    if missing == "mean-field" and view.observed is not None:
+        return replace(block, holes=np.broadcast_to(~view.observed[rows], (len(target), len(groups.index))))
+    if latent:
+        return block
+    x = target.astype(np.float64, copy=False)
+    return replace(block, x_sum=x.sum(axis=0), xx=(x * x).sum(axis=0))

@@ -1,0 +1,436 @@
+"""The public API: what goes in, what comes out, what is refused."""
+
+import warnings
+
+import numpy as np
+import pandas as pd
+import pytest
+from sklearn.base import clone
+from sklearn.exceptions import ConvergenceWarning, NotFittedError
+
+from sshiba import SSHIBA, Binary, Categorical, Priors, Progress, Real
+
+
+def make_views(n: int = 120, seed: int = 0) -> dict[str, np.ndarray]:
+    rng = np.random.default_rng(seed)
+    z = rng.standard_normal((n, 3))
+    X = z @ rng.standard_normal((3, 8)) + 0.5 * rng.standard_normal((n, 8))
+    T = (z @ rng.standard_normal((3, 4)) + rng.standard_normal((n, 4)) > 0).astype(int)
+    y = np.array(["a", "b", "c"])[np.argmax(z + 0.3 * rng.standard_normal((n, 3)), axis=1)]
+    return {"X": X, "T": T, "y": y}
+
+
+def with_holes(views: dict[str, np.ndarray], share: float = 0.15, seed: int = 1) -> dict[str, np.ndarray]:
+    rng = np.random.default_rng(seed)
+    X = np.where(rng.random(views["X"].shape) < share, np.nan, views["X"])
+    T = np.where(rng.random(views["T"].shape) < share, np.nan, views["T"])
+    y = np.where(rng.random(len(views["y"])) < share, None, views["y"])
+    return {"X": X, "T": T, "y": y}
+
+
+def fit(data: dict, **options) -> SSHIBA:
+    options = {"n_components": 6, "random_state": 0, "tol": 1e-6, **options}
+    return SSHIBA(**options).fit(data)
+
+
+@pytest.fixture(scope="module")
+def model() -> SSHIBA:
+    return fit(with_holes(make_views()))
+
+
+def test_fitted_attributes(model: SSHIBA) -> None:
+    k = model.n_components_
+    assert 2 <= k <= 6
+    assert model.factors_.shape == model.factors_std_.shape == (120, k)
+    for name, d in {"X": 8, "T": 4, "y": 3}.items():
+        assert model.weights_[name].shape == model.weights_std_[name].shape == (d, k)
+        assert model.bias_[name].shape == model.noise_std_[name].shape == model.feature_relevance_[name].shape == (d,)
+        assert model.factor_relevance_[name].shape == (k,)
+    assert list(model.r2_.columns) == ["X", "T", "y"]
+    assert list(model.r2_.index) == [*range(k), "all"]
+    assert ((model.r2_ >= 0) & (model.r2_ <= 1)).all(axis=None)
+    totals = model.r2_.iloc[:-1].sum(axis=1).to_numpy()
+    assert (np.diff(totals) <= 1e-12).all()
+    stacked = np.concatenate([model._posterior.views[i].w_mean for i in range(3)])
+    assert (stacked[np.abs(stacked).argmax(axis=0), np.arange(k)] > 0).all()
+    assert list(model.classes_["y"]) == ["a", "b", "c"]
+    assert model.converged_
+    assert model.n_iter_ == len(model.elbo_path_)
+    assert model.elbo_ == pytest.approx(model.elbo_path_[-1], rel=1e-2)
+    assert isinstance(model.views_["T"], Binary)
+    assert isinstance(model.views_["y"], Categorical)
+
+
+def test_attributes_are_in_the_users_units() -> None:
+    """x ≈ factors · weights + bias, with noise of the size that was put in, whatever the units."""
+    rng = np.random.default_rng(0)
+    signal = rng.standard_normal((1000, 3)) @ rng.standard_normal((3, 20))
+    X = 1000 + 50 * (signal + 0.5 * rng.standard_normal(signal.shape))
+    model = fit({"X": X})
+    assert model.n_components_ == 3
+    np.testing.assert_allclose(model.noise_std_["X"], 25, rtol=0.15)
+    rebuilt = model.factors_ @ model.weights_["X"].T + model.bias_["X"]
+    np.testing.assert_allclose(rebuilt, 1000 + 50 * signal, atol=60)
+    assert np.mean((rebuilt - 1000 - 50 * signal) ** 2) < 15**2
+    explained = 1 - np.mean(((X - rebuilt) / X.std(axis=0)) ** 2)
+    assert model.r2_.loc["all", "X"] == pytest.approx(explained, abs=0.02)
+
+
+def test_factors_are_the_transform_of_the_training_rows(model: SSHIBA) -> None:
+    mean, std = model.transform(with_holes(make_views()), return_std=True)
+    np.testing.assert_allclose(mean, model.factors_, atol=1e-4)
+    np.testing.assert_allclose(std, model.factors_std_, rtol=1e-6)
+
+
+@pytest.mark.parametrize("given", [["X"], ["T"], ["y"], ["X", "y"], ["T", "y"]])
+def test_predict_from_any_subset(model: SSHIBA, given: list[str]) -> None:
+    truth = make_views(seed=0)
+    predictions = model.predict({name: truth[name] for name in given})
+    assert set(predictions) == set(truth) - set(given)
+    for name, guess in predictions.items():
+        assert guess.shape == truth[name].shape
+        if name == "X":
+            assert np.mean((guess - truth["X"]) ** 2) < np.mean((truth["X"] - truth["X"].mean(axis=0)) ** 2)
+        else:
+            chance = max(np.mean(truth[name] == v) for v in np.unique(truth[name]))
+            assert np.mean(guess == truth[name]) > min(chance, 0.6) - 0.02
+
+
+def test_target_forms(model: SSHIBA) -> None:
+    views = make_views()
+    given = {"X": views["X"]}
+    mean, std = model.predict({"T": views["T"]}, "X", return_std=True)
+    assert mean.shape == std.shape == (120, 8)
+    assert (std > 0).all()
+    p = model.predict_proba(given, "T")
+    assert p.shape == (120, 4)
+    np.testing.assert_array_equal(model.predict(given, "T"), (p > 0.5).astype(int))
+    q = model.predict_proba(given, "y")
+    np.testing.assert_allclose(q.sum(axis=1), 1)
+    np.testing.assert_array_equal(model.predict(given, "y"), model.classes_["y"][q.argmax(axis=1)])
+    with pytest.raises(ValueError, match="real"):
+        model.predict_proba({"T": views["T"]}, "X")
+
+
+def test_target_may_be_given_with_holes(model: SSHIBA) -> None:
+    views = with_holes(make_views())
+    assert model.predict(views, "X").shape == (120, 8)
+    complete = make_views()
+    with pytest.raises(ValueError, match="'X'.*complete"):
+        model.predict(complete, "X")
+    with pytest.raises(ValueError, match="nothing to predict"):
+        model.predict(complete)
+    with pytest.raises(ValueError, match="unknown target 'Z'"):
+        model.predict({"X": complete["X"]}, "Z")
+
+
+def test_impute_keeps_what_is_there(model: SSHIBA) -> None:
+    truth, holed = make_views(), with_holes(make_views())
+    filled, std = model.impute(holed, return_std=True)
+    for name, given in holed.items():
+        hole = pd.isna(given)
+        np.testing.assert_array_equal(filled[name][~hole], given[~hole])
+        assert not pd.isna(filled[name]).any()
+        assert (std[name][~hole] == 0).all()
+        assert (std[name][hole] > 0).all()
+    hole = np.isnan(holed["X"])
+    spread = np.std(truth["X"], axis=0)
+    errors = ((filled["X"] - truth["X"]) / spread)[hole]
+    assert np.sqrt(np.mean(errors**2)) < 0.8
+
+
+def test_frames_come_back_as_they_came() -> None:
+    views = with_holes(make_views())
+    index = [f"s{i}" for i in range(120)]
+    X = pd.DataFrame(views["X"], index=index, columns=[f"g{d}" for d in range(8)])
+    y = pd.Series(pd.Categorical(views["y"], categories=["c", "b", "a"]), index=index, name="kind")
+    model = fit({"X": X, "y": y})
+    assert model.feature_names_in_ == {"X": list(X.columns), "y": ["kind"]}
+    assert list(model.classes_["y"]) == ["c", "b", "a"]
+    filled = model.impute({"X": X, "y": y})
+    assert list(filled["X"].index) == index
+    assert list(filled["X"].columns) == list(X.columns)
+    assert filled["y"].dtype == y.dtype
+    proba = model.predict_proba({"X": X.iloc[:5]}, "y")
+    assert list(proba.columns) == ["c", "b", "a"]
+    assert list(proba.index) == index[:5]
+    assert list(model.index_) == index
+
+
+def test_rows_align_by_index() -> None:
+    views = make_views()
+    X = pd.DataFrame(views["X"], index=range(120))
+    y = pd.Series(views["y"], index=range(120)).sample(frac=0.8, random_state=0)  # shuffled, and rows without a label
+    model = fit({"X": X, "y": y})
+    expected = fit({"X": X, "y": y.reindex(range(120))})
+    np.testing.assert_allclose(model.factors_, expected.factors_)
+
+
+def test_score_is_a_log_likelihood_in_the_users_units() -> None:
+    """Scaling the data by c costs log c per cell; and the score is near the true density of the model."""
+    views = make_views(n=400)
+    X = views["X"]
+    model = fit({"X": X})
+    scaled = fit({"X": X * 100 + 7})
+    assert scaled.score({"X": X * 100 + 7}) == pytest.approx(model.score({"X": X}) - 8 * np.log(100), abs=0.02)
+    W, b, noise = model.weights_["X"], model.bias_["X"], model.noise_std_["X"]
+    cov = W @ W.T + np.diag(noise**2)
+    residual = X - b
+    quad = np.sum(residual @ np.linalg.inv(cov) * residual, axis=1).mean()
+    density = -0.5 * (8 * np.log(2 * np.pi) + np.linalg.slogdet(cov)[1] + quad)
+    assert model.score({"X": X}) == pytest.approx(density, abs=0.3)
+    assert model.score({"X": X[:, ::-1]}) < model.score({"X": X})
+
+
+def test_weight_pulls_the_factors_to_a_view() -> None:
+    views = make_views()
+    light = fit(views, views={"y": Categorical(weight=0.2), "T": Binary(), "X": Real()})
+    heavy = fit(views, views={"y": Categorical(weight=10.0), "T": Binary(), "X": Real()})
+    accuracy = [np.mean(m.predict(with_holes(views), "y") == views["y"]) for m in (light, heavy)]
+    assert accuracy[1] > accuracy[0]
+    with pytest.raises(ValueError, match="'X'.*weight"):
+        fit(views, views={"X": Real(weight=2.0)})
+
+
+def test_sample(model: SSHIBA) -> None:
+    drawn = model.sample(500, random_state=0)
+    assert drawn["X"].shape == (500, 8)
+    assert set(np.unique(drawn["T"])) <= {0, 1}
+    assert set(drawn["y"]) <= {"a", "b", "c"}
+    truth = make_views()
+    np.testing.assert_allclose(drawn["X"].std(axis=0), truth["X"].std(axis=0), rtol=0.35)
+    again = model.sample(500, random_state=0)
+    np.testing.assert_array_equal(drawn["X"], again["X"])
+    assert model.sample(0)["X"].shape == (0, 8)
+
+
+@pytest.mark.parametrize("n", [0, 1])
+def test_few_rows_in_predict(model: SSHIBA, n: int) -> None:
+    views = make_views()
+    given = {"X": views["X"][:n]}
+    assert model.transform(given).shape == (n, model.n_components_)
+    assert model.predict(given, "T").shape == (n, 4)
+    assert model.predict(given, "y").shape == (n,)
+    assert model.predict_proba(given, "y").shape == (n, 3)
+    assert model.impute({"y": views["y"][:n]})["y"].shape == (n,)
+
+
+def test_rows_with_nothing_observed(model: SSHIBA) -> None:
+    empty = {"X": np.full((2, 8), np.nan)}
+    mean, std = model.transform(empty, return_std=True)
+    np.testing.assert_allclose(mean, 0, atol=1e-12)
+    np.testing.assert_allclose(std, 1)
+    views = make_views()
+    X = views["X"].copy()
+    X[3] = np.nan
+    with pytest.warns(UserWarning, match="nothing observed"):
+        fitted = fit({"X": X})
+    assert np.isfinite(fitted.factors_).all()
+
+
+def test_restarts_keep_the_best_whatever_n_jobs() -> None:
+    views = with_holes(make_views())
+    one = fit(views, n_init=3, n_jobs=1)
+    two = fit(views, n_init=3, n_jobs=2)
+    assert one.elbo_ == one.inits_["elbo"].max()
+    assert one.inits_["best"].sum() == 1
+    np.testing.assert_array_equal(one.factors_, two.factors_)
+    pd.testing.assert_frame_equal(one.inits_.drop(columns="seconds"), two.inits_.drop(columns="seconds"))
+
+
+def test_same_seed_same_result() -> None:
+    views = with_holes(make_views())
+    np.testing.assert_array_equal(fit(views).factors_, fit(views).factors_)
+
+
+def test_mean_field_and_exact_agree_on_complete_data() -> None:
+    views = make_views()
+    exact, mean_field = fit(views), fit(views, missing="mean-field")
+    np.testing.assert_allclose(exact.factors_, mean_field.factors_)
+    holed = with_holes(views)
+    assert np.isfinite(fit(holed, missing="mean-field").factors_).all()
+
+
+def test_bibfa_is_a_special_case() -> None:
+    rng = np.random.default_rng(0)
+    z = rng.standard_normal((200, 2))
+    views = {name: z @ rng.standard_normal((2, 6)) + 0.3 * rng.standard_normal((200, 6)) for name in "ab"}
+    model = fit(views, views={"a": Real(noise="view"), "b": Real(noise="view")})
+    assert model.n_components_ >= 2
+    assert np.ptp(model._posterior.views[0].tau.mean) == 0
+
+
+def test_float32_is_a_working_copy_only() -> None:
+    views = make_views()
+    views["X"] = views["X"].astype(np.float32)
+    single, double = fit(views, dtype="float32"), fit(views)
+    np.testing.assert_allclose(single.elbo_, double.elbo_, rtol=1e-4)
+
+
+def test_callback_verbose_and_max_time(capsys: pytest.CaptureFixture) -> None:
+    seen: list[Progress] = []
+    fit(make_views(), callback=seen.append, verbose=1)
+    assert [p.sweep for p in seen] == list(range(1, len(seen) + 1))
+    assert seen[-1].n_components <= 6
+    with pytest.warns(ConvergenceWarning):
+        slow = fit(make_views(), max_time=0.0)
+    assert slow.n_iter_ <= 2
+    assert not slow.converged_
+    with pytest.warns(ConvergenceWarning):
+        fit(make_views(), max_iter=3)
+
+
+def test_clone_and_params() -> None:
+    model = SSHIBA(n_components=7, views={"a": Real()}, priors=Priors(noise_floor=1e-2))
+    assert clone(model).get_params() == model.get_params()
+
+
+# ------------------------------------------------------------------------------------------------------- refused
+
+
+@pytest.mark.parametrize(
+    ("options", "error", "match"),
+    [
+        ({"n_components": 0}, ValueError, "n_components must be at least 1"),
+        ({"n_components": 2.5}, TypeError, "n_components"),
+        ({"n_init": 0}, ValueError, "n_init"),
+        ({"tol": -1}, ValueError, "tol"),
+        ({"missing": "drop"}, ValueError, "missing"),
+        ({"acceleration": "warp"}, ValueError, "acceleration"),
+        ({"device": "cuda"}, ValueError, "device"),
+        ({"engine": "dask"}, ValueError, "engine"),
+        ({"dtype": "float16"}, ValueError, "dtype"),
+        ({"views": {"Z": Real()}}, ValueError, "'Z'"),
+    ],
+)
+def test_bad_options(options: dict, error: type, match: str) -> None:
+    with pytest.raises(error, match=match):
+        fit(make_views(), **options)
+
+
+def test_bad_priors() -> None:
+    with pytest.raises(ValueError, match="alpha"):
+        Priors(alpha=(0.0, 1.0))
+    with pytest.raises(ValueError, match="noise_floor"):
+        Priors(noise_floor=2.0)
+
+
+@pytest.mark.parametrize("method", ["transform", "predict", "impute", "score"])
+def test_before_fitting(method: str) -> None:
+    with pytest.raises(NotFittedError):
+        getattr(SSHIBA(), method)(make_views())
+    with pytest.raises(NotFittedError):
+        SSHIBA().save("nowhere.sshiba")
+
+
+def bad(kind: str) -> dict:
+    views = make_views()
+    X = views["X"]
+    if kind == "infinite":
+        X[5, 2] = np.inf
+    elif kind == "no observed value":
+        X[:, 3] = np.nan
+    elif kind == "rows":
+        views["T"] = views["T"][:50]
+    elif kind == "binary":
+        views["T"][4, 1] = 7
+    elif kind == "one class":
+        views["y"][:] = "a"
+    elif kind == "text":
+        views["X"] = X.astype(object)
+        views["X"][0, 0] = "high"
+    elif kind == "dates":
+        views["X"] = pd.DataFrame({"when": pd.date_range("2020-01-01", periods=120), "x": X[:, 0]})
+    elif kind == "large integers":
+        views["X"] = np.full((120, 2), 2**60) + np.arange(240).reshape(120, 2)
+    elif kind == "empty":
+        views["X"] = np.empty((120, 0))
+    elif kind == "duplicate index":
+        views["X"] = pd.DataFrame(X, index=[0] * 120)
+    elif kind == "no rows in common":
+        views = {"X": pd.DataFrame(X), "y": pd.Series(views["y"], index=range(1000, 1120))}
+    return views
+
+
+@pytest.mark.parametrize(
+    "kind",
+    [
+        "infinite",
+        "no observed value",
+        "rows",
+        "binary",
+        "one class",
+        "text",
+        "dates",
+        "large integers",
+        "empty",
+        "duplicate index",
+        "no rows in common",
+    ],
+)
+def test_bad_input_is_refused_by_name(kind: str) -> None:
+    views = bad(kind)
+    kept = {name: v.copy() for name, v in views.items()}
+    types = {"X": Real(), "y": Categorical()} | ({"T": Binary()} if "T" in views else {})
+    with pytest.raises((ValueError, TypeError), match=r"'[XTy]'"):
+        fit(views, views=types)
+    for name, before in kept.items():
+        pd.testing.assert_frame_equal(pd.DataFrame(views[name]), pd.DataFrame(before))
+
+
+def test_new_rows_are_checked_too(model: SSHIBA) -> None:
+    views = make_views()
+    with pytest.raises(ValueError, match="'y'.*'zebra'"):
+        model.predict({"y": np.array(["a", "zebra"])})
+    with pytest.raises(ValueError, match="'X'"):
+        model.predict({"X": views["X"][:, :5]})
+    with pytest.raises(ValueError, match="unknown view 'W'"):
+        model.predict({"W": views["X"]})
+
+
+# ------------------------------------------------------------------------------------------------------- allowed
+
+
+@pytest.mark.parametrize("missing", ["exact", "mean-field"])
+@pytest.mark.parametrize(
+    "kind", ["constant", "constant binary", "duplicated", "few rows", "many components", "summed", "one feature"]
+)
+def test_awkward_data_never_gives_nan(kind: str, missing: str) -> None:
+    views = make_views()
+    options = {"missing": missing, "views": {"T": Binary()}}
+    if kind == "constant":
+        views["X"][:, 0] = 1e9
+    elif kind == "constant binary":
+        views["T"][:, 0] = 1
+    elif kind == "duplicated":
+        views["X"] = np.concatenate([views["X"]] * 4, axis=1)
+    elif kind == "few rows":
+        views = {name: v[:7] for name, v in views.items()}
+    elif kind == "many components":
+        options["n_components"] = 500
+    elif kind == "summed":
+        views["X"] = np.column_stack([views["X"], views["X"].sum(axis=1)])
+    elif kind == "one feature":
+        views["X"] = views["X"][:, :1]
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", UserWarning)
+        model = fit(views, **options)
+    assert model.n_components_ <= min(len(views["X"]), sum(len(w) for w in model.weights_.values()))
+    for values in (model.factors_, *model.weights_.values(), *model.noise_std_.values(), model.elbo_path_):
+        assert np.isfinite(values).all()
+    mean, std = model.predict({"T": views["T"]}, "X", return_std=True)
+    assert np.isfinite(mean).all()
+    assert (std > 0).all()
+
+
+@pytest.mark.parametrize(("scale", "shift"), [(1e-12, 0.0), (1e12, 0.0), (1.0, 1e9), (1e-3, -1e6)])
+@pytest.mark.parametrize("scaled", [True, False])
+def test_scale_and_shift_change_nothing(scale: float, shift: float, scaled: bool) -> None:
+    views = make_views()
+    options = {"views": {"X": Real(scale=scaled), "T": Binary()}}
+    plain = fit(views, **options)
+    moved = fit({**views, "X": shift + scale * views["X"]}, **options)
+    assert moved.n_components_ == plain.n_components_
+    np.testing.assert_allclose(moved.factors_, plain.factors_, atol=1e-3)
+    hidden = {"T": views["T"], "y": views["y"]}
+    np.testing.assert_allclose((moved.predict(hidden, "X") - shift) / scale, plain.predict(hidden, "X"), atol=1e-3)
