@@ -116,7 +116,7 @@ def test_target_may_be_given_with_holes(model: SSHIBA) -> None:
     views = with_holes(make_views())
     assert model.predict(views, "X").shape == (120, 8)
     complete = make_views()
-    with pytest.raises(ValueError, match="'X'.*complete"):
+    with pytest.raises(ValueError, match=r"'X'.*complete"):
         model.predict(complete, "X")
     with pytest.raises(ValueError, match="nothing to predict"):
         model.predict(complete)
@@ -188,7 +188,7 @@ def test_weight_pulls_the_factors_to_a_view() -> None:
     heavy = fit(views, views={"y": Categorical(weight=10.0), "T": Binary(), "X": Real()})
     accuracy = [np.mean(m.predict(with_holes(views), "y") == views["y"]) for m in (light, heavy)]
     assert accuracy[1] > accuracy[0]
-    with pytest.raises(ValueError, match="'X'.*weight"):
+    with pytest.raises(ValueError, match=r"'X'.*weight"):
         fit(views, views={"X": Real(weight=2.0)})
 
 
@@ -380,7 +380,7 @@ def test_bad_input_is_refused_by_name(kind: str) -> None:
 
 def test_new_rows_are_checked_too(model: SSHIBA) -> None:
     views = make_views()
-    with pytest.raises(ValueError, match="'y'.*'zebra'"):
+    with pytest.raises(ValueError, match=r"'y'.*'zebra'"):
         model.predict({"y": np.array(["a", "zebra"])})
     with pytest.raises(ValueError, match="'X'"):
         model.predict({"X": views["X"][:, :5]})

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from functools import reduce
+from itertools import pairwise
 from operator import add
 
 import numpy as np
@@ -107,7 +108,7 @@ def arrange_rows(observed: Sequence[np.ndarray], n_rows: int) -> tuple[np.ndarra
     key = np.where(common[pattern], pattern, len(counts))
     order = np.argsort(key, kind="stable")
     edges = np.flatnonzero(np.diff(key[order], prepend=-1, append=-2)) if n_rows else np.zeros(0, dtype=int)
-    parts = [(slice(int(a), int(b)), bool(common[pattern[order[a]]])) for a, b in zip(edges, edges[1:])]
+    parts = [(slice(int(a), int(b)), bool(common[pattern[order[a]]])) for a, b in pairwise(edges)]
     return order, parts
 
 
