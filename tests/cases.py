@@ -24,11 +24,13 @@ class Problem:
     posterior: Posterior
     missing: str = "exact"
     block_rows: int | None = None
+    space: str = "auto"
     engine: MemoryEngine = field(init=False)
 
     def __post_init__(self) -> None:
         k = self.posterior.n_components
-        object.__setattr__(self, "engine", MemoryEngine(self.data, self.model, self.missing, k, self.block_rows))
+        engine = MemoryEngine(self.data, self.model, self.missing, k, self.block_rows, self.space)
+        object.__setattr__(self, "engine", engine)
 
 
 def draw_view(view: View, n: int, d: int, holes: str, rng: np.random.Generator) -> ViewData:
@@ -58,6 +60,7 @@ def make_problem(
     seed: int = 0,
     priors: Priors | None = None,
     block_rows: int | None = None,
+    space: str = "auto",
 ) -> Problem:
     rng = np.random.default_rng(seed)
     data = [draw_view(view, n, d, h, rng) for view, d, h in zip(views, widths, holes)]
@@ -67,7 +70,7 @@ def make_problem(
         specs.append(view_model(f"v{i}", view, seen.astype(float), np.ones(d), priors or Priors()))
     model = Model(tuple(specs))
     groups = MemoryEngine(data, model, missing, n_components).groups
-    return Problem(data, model, random_posterior(model, n_components, groups, rng), missing, block_rows)
+    return Problem(data, model, random_posterior(model, n_components, groups, rng), missing, block_rows, space)
 
 
 def covariances(cov: RowCovariance) -> np.ndarray:

@@ -54,10 +54,11 @@ def problems(draw: st.DrawFn) -> Problem:
         n_components=draw(st.integers(1, 5)),
         missing=draw(st.sampled_from(["exact", "mean-field"])),
         seed=draw(st.integers(0, 10_000)),
+        space=draw(st.sampled_from(["memory", "gram"])),
     )
 
 
-@settings(max_examples=120, deadline=None)
+@settings(max_examples=200, deadline=None)
 @given(problems())
 def test_bound_never_falls(problem: Problem) -> None:
     """After every single update, rotations among them; pruning starts anew."""
@@ -87,8 +88,9 @@ def check_rise(before: float, posterior: Posterior, stats: object, model: Model,
 
 @settings(max_examples=40, deadline=None)
 @given(problems(), st.integers(1, 13))
-def test_blocks_change_nothing(problem: Problem, block_rows: int) -> None:
-    cut = replace(problem, block_rows=block_rows)
+def test_blocks_and_spaces_change_nothing(problem: Problem, block_rows: int) -> None:
+    """Blocks of any size, in Gram space or not."""
+    cut = replace(problem, block_rows=block_rows, space={"gram": "memory", "memory": "gram"}[problem.space])
     assert_same_sweep(problem, cut, [np.arange(s.n_features) for s in problem.model.views])
 
 

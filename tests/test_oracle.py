@@ -39,12 +39,13 @@ def test_no_likelihood_escapes_the_list() -> None:
     assert {type(view) for views in CASES.values() for view in views} == set(VIEW_TYPES.values())
 
 
+@pytest.mark.parametrize("space", ["memory", "gram"])
 @pytest.mark.parametrize("missing", ["exact", "mean-field"])
 @pytest.mark.parametrize("holes", ["none", "rows", "cells"])
 @pytest.mark.parametrize("case", CASES)
-def test_sweep_equals_oracle(case: str, holes: str, missing: str) -> None:
+def test_sweep_equals_oracle(case: str, holes: str, missing: str, space: str) -> None:
     views = CASES[case]
-    problem = make_problem(views, [5] * len(views), [holes] * len(views), missing=missing, seed=3)
+    problem = make_problem(views, [5] * len(views), [holes] * len(views), n=20, missing=missing, seed=3, space=space)
     naive, posterior = to_oracle(problem), problem.posterior
     local = problem.engine.start(posterior)
     for _ in range(SWEEPS):

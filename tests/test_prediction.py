@@ -72,7 +72,7 @@ def test_bound_against_monte_carlo(views: list) -> None:
     before, local, _ = fitted(problem, 3)
     told = messages(before, problem.model, problem.engine.groups)
     z_parts = []
-    for block, x, part in zip(problem.engine.blocks, local, problem.engine.slices):
+    for block, x, part in zip(problem.engine.blocks, local.x, problem.engine.slices):
         prior = prepare_z(block, told)
         z_parts.append((problem.engine.order[part], update_z(block, x, prior, told), prior.cov))
     values = [log_ratio(problem, posterior, z_parts, rng) for _ in range(4000)]

@@ -57,8 +57,9 @@ class SSHIBA(BaseEstimator):
         Leave holes out (default), or treat each as a variable of its own, as the paper does.
     acceleration : "rotation" or None
     priors : Priors, optional
-    device, engine : optional
-        Where the computation runs; "auto" and "memory" are available.
+    device : None or "cpu"
+    engine : "auto", "memory" or "gram"
+        How rows are processed: directly, or in Gram space where real views are complete; "auto" takes the cheaper way.
     dtype : "float64" or "float32"
         Precision in which real views are stored; sums are always double.
     random_state : int, optional
@@ -133,12 +134,12 @@ class SSHIBA(BaseEstimator):
         if n_components < self.n_components:
             logger.info("n_components=%d clipped to %d (rows, total width)", self.n_components, n_components)
         warn_empty_rows(data, index)
-        engine = MemoryEngine(list(data.values()), model, self.missing, n_components)
+        engine = MemoryEngine(list(data.values()), model, self.missing, n_components, engine=self.engine)
         fits = self._restarts(engine, n_components, observed_cells(schema))
         best = int(np.argmax([fit.state.bound for fit in fits]))
         if not fits[best].converged:
             warnings.warn(
-                f"The bound still rose after {len(fits[best].path)} sweeps; raise max_iter or max_time, or tol.",
+                f"The bound still rose after {fits[best].n_sweeps} sweeps; raise max_iter or max_time, or tol.",
                 ConvergenceWarning,
                 stacklevel=2,
             )
@@ -184,12 +185,12 @@ class SSHIBA(BaseEstimator):
         self.factors_, self.factors_std_ = factors(engine, posterior, fit.state.local)
         self.r2_ = r2_table(np.concatenate([shares[order], shares[-1:]]), list(schema.types))
         self.elbo_, self.elbo_path_ = fit.state.bound, np.asarray(fit.path)
-        self.n_iter_, self.converged_ = len(fit.path), fit.converged
+        self.n_iter_, self.converged_ = fit.n_sweeps, fit.converged
         self.inits_ = pd.DataFrame(
             {
                 "elbo": [f.state.bound for f in fits],
                 "n_components": [f.state.posterior.n_components for f in fits],
-                "n_iter": [len(f.path) for f in fits],
+                "n_iter": [f.n_sweeps for f in fits],
                 "converged": [f.converged for f in fits],
                 "seconds": [f.seconds for f in fits],
                 "best": [i == best for i in range(len(fits))],
@@ -321,7 +322,7 @@ class SSHIBA(BaseEstimator):
         every = []
         for spec in model.views:
             every.append(data.get(spec.name) or ViewData(spec.view.empty_target(n, spec.n_features), absent))
-        return MemoryEngine(every, model, "exact", self._posterior.n_components)
+        return MemoryEngine(every, model, "exact", self._posterior.n_components, engine="memory")
 
     def _place(self, name: str) -> int:
         return list(self._schema.types).index(name)
@@ -360,8 +361,8 @@ def check_options(model: SSHIBA) -> None:
             raise ValueError(f"{name} must be one of {allowed}, not {getattr(model, name)!r}.")
     if model.device not in (None, "cpu"):
         raise ValueError(f"device={model.device!r} is not available in this version; leave it None.")
-    if model.engine not in ("auto", "memory"):
-        raise ValueError(f"engine={model.engine!r} is not available in this version; use 'auto' or 'memory'.")
+    if model.engine not in ("auto", "memory", "gram"):
+        raise ValueError(f"engine={model.engine!r} is not available in this version; use 'auto', 'memory' or 'gram'.")
 
 
 def observed_cells(schema: Schema) -> int:

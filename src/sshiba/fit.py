@@ -21,6 +21,9 @@ from .updates import GLOBAL_UPDATES, apply_update, global_step
 
 WARM_UP = 20  # plain sweeps before the first rotation; earlier ones prune too much
 TRIAL_SWEEPS = 10  # what a smaller model gets to show that its bound is higher
+FIRST_TRIAL = 100.0  # times tol: the rise per sweep at which a smaller model is first tried
+LONGEST_WAIT = 16  # sweeps between two rotations
+WORTHWHILE = 0.1  # of the rise of a sweep: a rotation that gains less is done more rarely
 ROUNDING = 1e-9  # of the size of the bound: a fall beyond it is an error
 
 
@@ -63,21 +66,27 @@ class Progress:
 
 @dataclass(frozen=True)
 class State:
-    """A fit after a sweep. `size` is the sum of the absolute terms of the bound, the measure of its rounding."""
+    """A fit after a sweep.
+
+    `size` is the sum of the absolute terms of the bound, the measure of its rounding; `gain` is what the rotation
+    brought, None without one.
+    """
 
     posterior: Posterior
     local: Any
     stats: Stats | None = None
     bound: float = -np.inf
     size: float = 0.0
+    gain: float | None = None
 
 
 @dataclass(frozen=True)
 class Fit:
-    """The end of one run."""
+    """The end of one run: the bound after each accepted sweep, and the number of all sweeps, those of trials too."""
 
     state: State
     path: list[float]
+    n_sweeps: int
     converged: bool
     seconds: float
 
@@ -88,24 +97,53 @@ def run(
     """Sweep until the bound rises by less than `tol` and no smaller model has a higher one."""
     began = time.perf_counter()
     state, path, converged = State(start, engine.start(start)), [], False
-    for number in range(1, options.max_iter + 1):
-        new = sweep(engine, state, rotating=options.rotate and number > WARM_UP)
+    rotations, patience, n_sweeps = Schedule(options.rotate), FIRST_TRIAL, 0
+    while n_sweeps < options.max_iter and not converged:
+        n_sweeps += 1
+        rotating = rotations.due(n_sweeps)
+        new = sweep(engine, state, rotating)
         rise = new.bound - state.bound
+        rotations.learn(n_sweeps, new.gain, rise, options.tol)
         path.append(new.bound)
         state = prune(new, options.prune_tol)
         seconds = time.perf_counter() - began
         if callback is not None:
-            callback(Progress(number, new.bound, rise, state.posterior.n_components, seconds))
-        if rise < options.tol and number > WARM_UP:
-            smaller = try_smaller(engine, state, options)
-            converged = smaller is None
-            state = smaller or state
-        if converged or (options.max_time is not None and seconds > options.max_time):
+            callback(Progress(n_sweeps, new.bound, rise, state.posterior.n_components, seconds))
+        if options.max_time is not None and seconds > options.max_time:
             break
+        if rise < patience * options.tol and n_sweeps > WARM_UP and rotating == options.rotate:
+            smaller, cost = try_smaller(engine, state, options)
+            n_sweeps += cost
+            if smaller is not None:
+                state = smaller
+                path.append(state.bound)
+            else:
+                converged = rise < options.tol
+                patience = max(1.0, min(patience, rise / max(options.tol, 1e-300)) / 10)
     if state.stats is None:  # pruned in the last sweep
-        state = sweep(engine, state, rotating=False)
+        state, n_sweeps = sweep(engine, state, rotating=False), n_sweeps + 1
         path.append(state.bound)
-    return Fit(state, path, converged, time.perf_counter() - began)
+    return Fit(state, path, n_sweeps, converged, time.perf_counter() - began)
+
+
+@dataclass
+class Schedule:
+    """When to rotate: after the warm-up; the less it gains beside the plain updates, the more rarely."""
+
+    wanted: bool
+    next: int = WARM_UP + 1
+    wait: int = 1
+
+    def due(self, number: int) -> bool:
+        return self.wanted and number >= self.next
+
+    def learn(self, number: int, gain: float | None, rise: float, tol: float) -> None:
+        """`gain` is None where the sweep did not rotate: if it stalled, only a rotation can say whether it is over."""
+        if gain is None:
+            self.next = min(self.next, number + 1) if rise < tol and number > WARM_UP else self.next
+        else:
+            self.wait = min(2 * self.wait, LONGEST_WAIT) if gain < WORTHWHILE * rise else 1
+            self.next = number + self.wait
 
 
 def run_restarts(
@@ -139,7 +177,7 @@ def run_restarts(
         done.append(fit)
         if callback is not None:
             last = fit.state.posterior.n_components
-            callback(Progress(len(fit.path), fit.state.bound, 0.0, last, fit.seconds, number))
+            callback(Progress(fit.n_sweeps, fit.state.bound, 0.0, last, fit.seconds, number))
     return done
 
 
@@ -151,12 +189,12 @@ def _alone(one: Callable[[int, None], Fit], number: int) -> Fit:
 def sweep(engine: Engine, state: State, rotating: bool) -> State:
     """Local step, global step, rotation; the bound may not fall."""
     local, stats = engine.local_step(state.posterior, state.local)
-    posterior = global_step(stats, state.posterior, engine.model)
+    posterior, gain = global_step(stats, state.posterior, engine.model), None
     if rotating:
         R, gain = find_rotation(objective(posterior, stats, engine.model))
         if gain > 0:
             posterior, stats = rotate(posterior, stats, engine.model, R)
-    new = measured(engine.model, posterior, local, stats)
+    new = replace(measured(engine.model, posterior, local, stats), gain=gain)
     if not new.bound >= state.bound - ROUNDING * new.size:
         raise BoundError(blame(engine, state, new))
     return new
@@ -210,24 +248,23 @@ def without(state: State, keep: np.ndarray) -> State:
     return State(state.posterior.arranged(keep), state.local)
 
 
-def try_smaller(engine: Engine, state: State, options: Options) -> State | None:
-    """Drop the weakest factor as long as the bound, a few sweeps later, is higher without it.
+def try_smaller(engine: Engine, state: State, options: Options) -> tuple[State | None, int]:
+    """Drop the weakest factor as long as the bound, a few sweeps later, is higher without it; also the sweeps it took.
 
     A factor can sit for ever at a small local optimum that costs more than it explains; its removal is a step that
     coordinate ascent cannot take.
     """
-    best = None
-    while (best or state).posterior.n_components > 1:
-        full = best or state
-        if full.stats is None:
-            return full
+    best, full, cost = None, state, 0
+    while full.stats is not None and full.posterior.n_components > 1:
         share = explained_share(full.posterior, full.stats)
         trial = without(full, np.delete(np.arange(len(share)), np.argmin(share)))
-        for _ in range(TRIAL_SWEEPS):
-            trial = sweep(engine, trial, options.rotate)
-            if trial.bound > full.bound:
+        for left in reversed(range(TRIAL_SWEEPS)):
+            before, trial = trial.bound, sweep(engine, trial, options.rotate)
+            cost += 1
+            # Rises shrink from sweep to sweep: what does not arrive at the present pace never will.
+            if trial.bound > full.bound or trial.bound + left * (trial.bound - before) < full.bound:
                 break
         if trial.bound <= full.bound:
             break
-        best = trial
-    return best
+        best = full = trial
+    return best, cost

@@ -11,7 +11,7 @@ import numpy as np
 from array_api_compat import array_namespace
 
 from .elbo import x_term, z_term
-from .engines import MemoryEngine
+from .engines import Local, MemoryEngine
 from .likelihoods import PredictiveX
 from .model import Model, ViewModel
 from .state import Array, Fixed, Gamma, Posterior, Stats, ViewPosterior
@@ -50,14 +50,12 @@ class RowPosterior:
         return self.z_prior.cov
 
 
-def infer_rows(
-    engine: MemoryEngine, posterior: Posterior, local: Sequence[LocalX] | None = None
-) -> Iterator[RowPosterior]:
+def infer_rows(engine: MemoryEngine, posterior: Posterior, local: Local | None = None) -> Iterator[RowPosterior]:
     """q(z) and q(x) with the globals fixed, iterated to convergence where a view is binary or categorical."""
     told = messages(posterior, engine.model, engine.groups)
     for i, (block, part) in enumerate(zip(engine.blocks, engine.slices)):
         prior = prepare_z(block, told)
-        x = start_x(block, told) if local is None else local[i]
+        x = start_x(block, told) if local is None else local.x[i]
         z, x = _settle(block, x, prior, told)
         yield RowPosterior(engine.order[part], z, prior, block, x)
 
@@ -73,9 +71,7 @@ def _settle(block: Block, x: LocalX, prior: ZPrior, told: Sequence[Message]) -> 
     return z, x
 
 
-def factors(
-    engine: MemoryEngine, posterior: Posterior, local: Sequence[LocalX] | None = None
-) -> tuple[np.ndarray, np.ndarray]:
+def factors(engine: MemoryEngine, posterior: Posterior, local: Local | None = None) -> tuple[np.ndarray, np.ndarray]:
     """Means and standard deviations of z, (N, K), in the order of the rows that were given."""
     mean = np.empty((engine.n_rows, posterior.n_components))
     std = np.empty_like(mean)

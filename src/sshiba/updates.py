@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from math import log, pi
-from typing import Any
+from typing import Any, NamedTuple
 
 from array_api_compat import array_namespace
 
@@ -163,24 +163,32 @@ class ZPrior:
 
     cov: Array  # (r, K, K)
     logdet: Array  # (r,): log|Σ_n|
-    evidence: Array  # (n, K): Σ w_m tau_d (x − b) <w_d>, of which x only for static views
+    offset: Array  # (r, K): Σ w_m tau_d <b_d> <w_d>, what b takes away from the evidence
+    evidence: Array | None = None  # (n, K): Σ w_m tau_d x <w_d> over static views, less the offset
 
 
-def prepare_z(block: Block, told: Sequence[Message]) -> ZPrior:
+def z_covariance(observed: Sequence[Array], told: Sequence[Message]) -> ZPrior:
     """Σ_n⁻¹ = I + Σ_m w_m Σ_{d observed} tau_d <w_d w_dᵀ> (table 2, observed cells only)."""
     first = told[0].loading
     xp = array_namespace(first)
     n_components = first.shape[1]
-    precision = eye(n_components, first)[None]
-    evidence = zeros((block.n, n_components), first)
-    for rows, message in zip(block.views, told):
-        flat = rows.observed @ message.ww
-        precision = precision + xp.reshape(flat, (-1, n_components, n_components))
-        evidence = evidence - rows.observed @ message.offset
-        if rows.is_static:
-            evidence = evidence + xp.astype(rows.target, first.dtype) @ message.loading
+    precision, offset = eye(n_components, first)[None], zeros((1, n_components), first)
+    for seen, message in zip(observed, told):
+        precision = precision + xp.reshape(seen @ message.ww, (-1, n_components, n_components))
+        offset = offset + seen @ message.offset
     logdet = -2 * xp.sum(xp.log(xp.linalg.diagonal(xp.linalg.cholesky(precision))), axis=-1)
-    return ZPrior(xp.linalg.inv(precision), logdet, evidence)
+    return ZPrior(xp.linalg.inv(precision), logdet, offset)
+
+
+def prepare_z(block: Block, told: Sequence[Message]) -> ZPrior:
+    """The covariances of z and what the static views say about it."""
+    prior = z_covariance([rows.observed for rows in block.views], told)
+    xp = array_namespace(prior.offset)
+    evidence = zeros((block.n, 1), prior.offset) - prior.offset
+    for rows, message in zip(block.views, told):
+        if rows.is_static:
+            evidence = evidence + xp.astype(rows.target, evidence.dtype) @ message.loading
+    return replace(prior, evidence=evidence)
 
 
 def update_z(block: Block, x: LocalX, prior: ZPrior, told: Sequence[Message]) -> Array:
@@ -243,31 +251,41 @@ def local_step(block: Block, x: LocalX, told: Sequence[Message]) -> tuple[LocalX
 def collect(block: Block, x: LocalX, z: Array, prior: ZPrior) -> Stats:
     """The sufficient statistics of a block."""
     xp = array_namespace(z)
-    n_components = z.shape[1]
     if block.shared:
         zz_rows = (block.n * prior.cov[0] + z.T @ z)[None]
-        z_rows, rows_each = xp.sum(z, axis=0, keepdims=True), block.n
+        z_rows = xp.sum(z, axis=0, keepdims=True)
     else:
-        zz_rows = prior.cov + z[:, :, None] * z[:, None, :]
-        z_rows, rows_each = z, 1
+        zz_rows, z_rows = prior.cov + z[:, :, None] * z[:, None, :], z
+    sums = [
+        XSums(rows.x_sum, xp.astype(rows.target, z.dtype).T @ z, rows.xx, zeros((), z))
+        if latent is None
+        else XSums(xp.sum(latent.mean, axis=0), latent.mean.T @ z, xp.sum(latent.second, axis=0), xp.sum(latent.bound))
+        for rows, latent in zip(block.views, x)
+    ]
+    return assemble(block, z_rows, zz_rows, prior.logdet, sums)
+
+
+class XSums(NamedTuple):
+    """What the x of one view add to its statistics."""
+
+    x_sum: Array
+    xz: Array
+    xx: Array
+    bound: Array
+
+
+def assemble(block: Block, z_rows: Array, zz_rows: Array, logdet: Array, sums: Sequence[XSums]) -> Stats:
+    """Statistics from Σ<z> (r, K) and Σ<zzᵀ> (r, K, K) of each pattern of holes and what the x say."""
+    xp = array_namespace(z_rows)
+    n_components, rows_each = z_rows.shape[1], block.n if block.shared else 1
     flat = xp.reshape(zz_rows, (-1, n_components**2))
     views = []
-    for rows, latent in zip(block.views, x):
+    for rows, x in zip(block.views, sums):
         seen = rows.observed.T
-        mean = xp.astype(rows.target, z.dtype) if latent is None else latent.mean
-        views.append(
-            ViewStats(
-                n=xp.sum(seen, axis=1) * rows_each,
-                z_sum=seen @ z_rows,
-                zz=xp.reshape(seen @ flat, (-1, n_components, n_components)),
-                x_sum=rows.x_sum if latent is None else xp.sum(latent.mean, axis=0),
-                xz=mean.T @ z,
-                xx=rows.xx if latent is None else xp.sum(latent.second, axis=0),
-                bound=zeros((), z) if latent is None else xp.sum(latent.bound),
-                groups=rows.groups,
-            )
-        )
-    return Stats(block.n, xp.sum(zz_rows, axis=0), xp.sum(prior.logdet) * rows_each, tuple(views))
+        zz = xp.reshape(seen @ flat, (-1, n_components, n_components))
+        n = xp.sum(seen, axis=1) * rows_each
+        views.append(ViewStats(n, seen @ z_rows, zz, x.x_sum, x.xz, x.xx, x.bound, rows.groups))
+    return Stats(block.n, xp.sum(zz_rows, axis=0), xp.sum(logdet) * rows_each, tuple(views))
 
 
 def group_sum(values: Array, groups: ColumnGroups) -> Array:

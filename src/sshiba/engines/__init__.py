@@ -1,5 +1,5 @@
 """Where rows live and how their statistics add up."""
 
-from .memory import MemoryEngine
+from .memory import Local, MemoryEngine
 
-__all__ = ["MemoryEngine"]
+__all__ = ["Local", "MemoryEngine"]

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Iterator, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from functools import reduce
 from itertools import pairwise
 from operator import add
@@ -14,11 +15,20 @@ from ..coding import ViewData
 from ..model import Model
 from ..state import ColumnGroups, Posterior, Stats
 from ..updates import Block, LocalX, RowView, local_step, messages, start_x
+from .gram import Cross, Gram, gram_step, static_columns, take_cross, take_gram
+
+logger = logging.getLogger("sshiba")
 
 MIN_SHARED = 8  # rows of one pattern of holes that are worth a block of their own
 BLOCK_BYTES = 2**26  # working memory of one block
 
-Local = tuple[LocalX, ...]
+
+@dataclass(frozen=True)
+class Local:
+    """What the rows keep between sweeps: q(x) of each block, and the products of each part in Gram space."""
+
+    x: tuple[LocalX, ...]
+    cross: tuple[Cross | None, ...] = ()
 
 
 class MemoryEngine:
@@ -33,6 +43,8 @@ class MemoryEngine:
         The most factors there will be; sets the size of the blocks.
     block_rows : int, optional
         Rows per block, instead of what BLOCK_BYTES allows.
+    engine : "auto", "memory" or "gram"
+        Work in Gram space where that is cheaper, never, or wherever it can be.
 
     Attributes
     ----------
@@ -51,6 +63,7 @@ class MemoryEngine:
         missing: str = "exact",
         n_components: int = 50,
         block_rows: int | None = None,
+        engine: str = "auto",
     ) -> None:
         self.model = model
         self.n_rows = len(data[0].target)
@@ -62,7 +75,9 @@ class MemoryEngine:
         in_order = np.array_equal(self.order, np.arange(self.n_rows))
         self.slices: list[slice] = []
         self.blocks: list[Block] = []
+        self.parts: list[Part] = []
         for part, shared in parts:
+            first = len(self.blocks)
             bytes_per_row = 8 * (4 * width + 4 * n_components + (0 if shared else 4 * n_components**2))
             for place in cut(part, block_rows or max(1, BLOCK_BYTES // bytes_per_row)):
                 rows = place if in_order else self.order[place]
@@ -72,17 +87,75 @@ class MemoryEngine:
                 )
                 self.slices.append(place)
                 self.blocks.append(Block(place.stop - place.start, shared, views))
+            blocks = self.blocks[first:]
+            gram = take_gram(blocks) if choose_gram(engine, blocks, n_components) else None
+            self.parts.append(Part(slice(first, len(self.blocks)), gram))
+        logger.info("engine: %s", self.describe())
+
+    def describe(self) -> str:
+        """One line on how the rows are processed."""
+        sizes = {"gram": 0, "direct": 0, "a covariance each": 0}
+        for part in self.parts:
+            rows = sum(block.n for block in self.blocks[part.blocks])
+            shared = self.blocks[part.blocks][0].shared
+            sizes["gram" if part.gram else "direct" if shared else "a covariance each"] += rows
+        how = ", ".join(f"{n} rows {kind}" for kind, n in sizes.items() if n)
+        return f"{how}; {len(self.parts)} patterns of holes, {len(self.blocks)} blocks"
 
     def start(self, posterior: Posterior) -> Local:
         """q(x) at z = 0."""
         told = messages(posterior, self.model, self.groups)
-        return tuple(start_x(block, told) for block in self.blocks)
+        x = tuple(start_x(block, told) for block in self.blocks)
+        has_latent = any(q is not None for q in (x[0] if x else ()))
+        cross = [
+            take_cross(self.blocks[part.blocks], x[part.blocks]) if part.gram is not None and has_latent else None
+            for part in self.parts
+        ]
+        return Local(x, tuple(cross))
 
     def local_step(self, posterior: Posterior, local: Local) -> tuple[Local, Stats]:
         """One local step over all rows."""
         told = messages(posterior, self.model, self.groups)
-        new, stats = zip(*(local_step(block, x, told) for block, x in zip(self.blocks, local)))
-        return new, reduce(add, stats)
+        x: list[LocalX] = []
+        crosses: list[Cross | None] = []
+        total: list[Stats] = []
+        for part, cross in zip(self.parts, local.cross):
+            blocks, old = self.blocks[part.blocks], local.x[part.blocks]
+            if part.gram is not None:
+                new, cross, stats = gram_step(part.gram, blocks, old, cross, told)
+                x.extend(new)
+                total.append(stats)
+            else:
+                for block, q in zip(blocks, old):
+                    q, stats = local_step(block, q, told)
+                    x.append(q)
+                    total.append(stats)
+            crosses.append(cross)
+        return Local(tuple(x), tuple(crosses)), reduce(add, total)
+
+
+@dataclass(frozen=True)
+class Part:
+    """Blocks whose rows share one pattern of holes, with their Gram matrix where that is cheaper; or all others."""
+
+    blocks: slice
+    gram: Gram | None
+
+
+def choose_gram(engine: str, blocks: Sequence[Block], n_components: int) -> bool:
+    """Is a sweep over these blocks cheaper in Gram space? By multiplications, and never at the price of memory."""
+    static, latent = static_columns(blocks[0])
+    if not blocks[0].shared or not static or engine == "memory":
+        return False
+    if engine == "gram":
+        return True
+    n = sum(block.n for block in blocks)
+    S = sum(len(blocks[0].views[i].groups.index) for i in static)
+    T = sum(len(blocks[0].views[i].groups.index) for i in latent)
+    direct = n * (2 * (S + 2 * T) * n_components + n_components**2)
+    gram = (S + T) ** 2 * n_components + n * (2 * S * T + 3 * T**2)
+    fits = max(BLOCK_BYTES, 8 * n * S) >= 8 * S * S
+    return fits and gram < direct
 
 
 def column_groups(observed: np.ndarray | None, n_features: int) -> tuple[ColumnGroups, np.ndarray]:
