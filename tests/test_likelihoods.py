@@ -8,7 +8,7 @@ from scipy.stats import norm
 
 from sshiba.likelihoods import VIEW_TYPES, Binary, Categorical, PredictiveX, Real
 from sshiba.likelihoods.bernoulli import lambda_xi, logistic_normal
-from sshiba.likelihoods.categorical import argmax_probabilities, probit_moments
+from sshiba.likelihoods.probit import argmax_probabilities, compiled, probit_moments
 from sshiba.state import LatentX
 
 
@@ -51,6 +51,19 @@ def test_probit_moments_against_adaptive_quadrature(n_classes: int, gap: float) 
     expected_log_xi, expected_step = reference_moments(y, 1)
     assert log_xi[0] == pytest.approx(expected_log_xi, rel=1e-6)
     np.testing.assert_allclose(step[0], expected_step, rtol=1e-6)
+
+
+@pytest.mark.parametrize("n_classes", [2, 3, 16, 100])
+def test_compiled_twin(n_classes: int) -> None:
+    """The compiled form equals the array form, also in the far tails and beyond its table."""
+    fast = compiled()
+    if fast is None:
+        pytest.skip("numba is not installed: pip install 'sshiba[fast]'")
+    rng = np.random.default_rng(n_classes)
+    y = rng.standard_normal((400, n_classes)) * rng.choice([0.1, 1, 5, 30], (400, 1))
+    target = rng.integers(0, n_classes, 400)
+    for ours, theirs in zip(fast(y, target), probit_moments(y, target)):
+        np.testing.assert_allclose(ours, theirs, rtol=1e-9, atol=1e-11)
 
 
 def test_probit_step_is_the_gradient() -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from functools import lru_cache
 from typing import Any
 
 import numpy as np
@@ -55,10 +54,3 @@ def zeros(shape: tuple[int, ...], other: Any) -> Any:
 
 def eye(n: int, other: Any) -> Any:
     return array_namespace(other).eye(n, dtype=other.dtype, device=device(other))
-
-
-@lru_cache(maxsize=8)
-def hermite(n: int) -> tuple[np.ndarray, np.ndarray]:
-    """Nodes t and log weights with ∫ f(t) exp(−t²/2) dt ≈ Σ w f(t)."""
-    nodes, weights = np.polynomial.hermite_e.hermegauss(n)
-    return nodes, np.log(weights)

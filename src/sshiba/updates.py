@@ -164,7 +164,7 @@ class ZPrior:
     cov: Array  # (r, K, K)
     logdet: Array  # (r,): log|Σ_n|
     offset: Array  # (r, K): Σ w_m tau_d <b_d> <w_d>, what b takes away from the evidence
-    evidence: Array | None = None  # (n, K): Σ w_m tau_d x <w_d> over static views, less the offset
+    evidence: Array = None  # (n, K): Σ w_m tau_d x <w_d> over static views, less the offset
 
 
 def z_covariance(observed: Sequence[Array], told: Sequence[Message]) -> ZPrior:

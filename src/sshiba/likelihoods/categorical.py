@@ -3,25 +3,20 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from functools import lru_cache
 from math import isfinite, log, pi
 from typing import Any
 
 import numpy as np
 import pandas as pd
 from array_api_compat import array_namespace
-from scipy.special import ndtri
-from scipy.stats import qmc
 
 from ..cells import column_kinds, holds_only_zero_one, looks_numeric
 from ..coding import Coding, ViewData, first_few, plain_names, show, shrink_mask, unit_coding
-from ..special import hermite, like, log_ndtr, log_sum_exp
+from ..special import like
 from ..state import Array, LatentX
 from .base import PredictiveX, View
+from .probit import argmax_probabilities, moments, sobol_normal
 
-N_NODES = 32
-N_NEWTON = 8
-N_DRAWS = 128
 FEW_CLASSES = 20  # numbers of at most so many values are taken for labels
 
 
@@ -83,7 +78,7 @@ class Categorical(View):
         second moment below is right in its sum over classes, which is all that tau = 1 asks for.
         """
         xp = array_namespace(y)
-        log_xi, step = probit_moments(y, target)
+        log_xi, step = moments(y, target)
         mean = y + step
         second = 1 + mean * y
         # E[log p(t|x)] = 0 on the cone; H[q] = log ξ + D/2 log 2π + ½ E|x − y|².
@@ -172,83 +167,3 @@ def _order_levels(labels: list, dtype: Any, name: str) -> tuple:
         return tuple(sorted(labels))
     except TypeError:
         return tuple(sorted(labels, key=lambda label: (type(label).__name__, str(label))))
-
-
-def probit_moments(y: Array, target: Array, n_nodes: int = N_NODES) -> tuple[Array, Array]:
-    """log ξ and <x> − y = ∇ log ξ, with ξ = E_u Π_{j≠t} Φ(u + y_t − y_j), u ~ N(0, 1).
-
-    The integrand exp f(u), f = −u²/2 + Σ log Φ(u + δ_j), is log-concave: Newton steps find its mode
-    from the right side, and Gauss-Hermite nodes are laid around it on the scale of its curvature.
-
-    Parameters
-    ----------
-    y : (n, C)
-    target : (n,) integer
-
-    Returns
-    -------
-    log_xi : (n,)
-    step : (n, C)
-    """
-    xp = array_namespace(y)
-    n_classes = y.shape[1]
-    is_true = xp.arange(n_classes)[None, :] == target[:, None]
-    y_true = xp.sum(xp.where(is_true, y, 0.0), axis=1, keepdims=True)
-    # A gap so large that log Φ and ρ vanish takes the true class itself out of the product.
-    delta = xp.where(is_true, 40.0, y_true - y)
-    u = xp.maximum(xp.min(delta, axis=1) / -2, xp.zeros_like(delta[:, 0]))
-    for _ in range(N_NEWTON):
-        rho, curvature = _inverse_mills(u[:, None] + delta)
-        u = u + (xp.sum(rho, axis=1) - u) / (1 + xp.sum(curvature, axis=1))
-    _, curvature = _inverse_mills(u[:, None] + delta)
-    width = 1 / xp.sqrt(1 + xp.sum(curvature, axis=1))
-
-    nodes, log_weights = hermite(n_nodes)
-    log_f, rhos = [], []
-    for t, log_w in zip(nodes, log_weights):
-        v = u + float(t) * width
-        a = v[:, None] + delta
-        log_phi = log_ndtr(a)
-        log_f.append(float(log_w + t**2 / 2) - v**2 / 2 + xp.sum(log_phi, axis=1))
-        rhos.append(xp.exp(-(a**2) / 2 - log_phi))
-    log_f = xp.stack(log_f)
-    log_total = log_sum_exp(log_f, axis=0)
-    weights = xp.exp(log_f - log_total[None, :])
-    mills = 0.0
-    for w, rho in zip(weights, rhos):
-        mills = mills + w[:, None] * rho
-    mills = xp.where(is_true, 0.0, mills) / float(np.sqrt(2 * pi))
-    step = xp.where(is_true, xp.sum(mills, axis=1, keepdims=True), -mills)
-    return log_total + xp.log(width) - 0.5 * log(2 * pi), step
-
-
-def _inverse_mills(a: Array) -> tuple[Array, Array]:
-    """ρ = φ/Φ and −dρ/da = ρ(ρ + a), of which the sum is the curvature of −log Φ."""
-    xp = array_namespace(a)
-    rho = xp.exp(-(a**2) / 2 - 0.5 * log(2 * pi) - log_ndtr(a))
-    return rho, rho * (rho + a)
-
-
-def argmax_probabilities(y: Array, std: Array, n_nodes: int = 41) -> Array:
-    """p(x_i is the largest), x_j ~ N(y_j, std_j²) independent, (n, C).
-
-    p_i = ∫ (φ_i/Φ_i)(x) Π_j Φ_j(x) dx: one grid over where the maximum can lie serves all classes.
-    """
-    xp = array_namespace(y)
-    top = xp.max(y + 6 * std, axis=1, keepdims=True)
-    bottom = xp.max(y - 6 * std, axis=1, keepdims=True)
-    total = xp.zeros_like(y)
-    for share in np.linspace(0, 1, n_nodes):
-        a = (bottom + float(share) * (top - bottom) - y) / std
-        log_cdf = log_ndtr(a)
-        total = total + xp.exp(xp.sum(log_cdf, axis=1, keepdims=True) - log_cdf - a**2 / 2)
-    p = total / std
-    return p / xp.sum(p, axis=1, keepdims=True)
-
-
-@lru_cache(maxsize=8)
-def sobol_normal(dim: int) -> np.ndarray:
-    """Standard normal points of low discrepancy, the same at every call, (n, dim); one point suffices for dim 0."""
-    if dim == 0:
-        return np.zeros((1, 0))
-    return ndtri(np.clip(qmc.Sobol(dim, seed=0).random(N_DRAWS), 1e-12, 1 - 1e-12))

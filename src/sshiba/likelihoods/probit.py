@@ -1,0 +1,127 @@
+"""The integrals of the multinomial probit, t = argmax_d x_d with x ~ N(y, I)."""
+
+from __future__ import annotations
+
+from functools import lru_cache
+from math import exp, log, pi
+
+import numpy as np
+from array_api_compat import array_namespace, is_numpy_array
+from scipy.special import ndtri
+from scipy.stats import qmc
+
+from ..special import log_ndtr, log_sum_exp
+from ..state import Array
+
+N_NODES = 32
+N_NEWTON = 4  # steps to the mode; it only places the nodes
+N_EDGE = 2  # steps to the right end
+REACH = 7.35  # standard deviations from the mode at which the integrand is cut, exp(−27) below it
+N_DRAWS = 128
+
+
+def moments(y: Array, target: Array) -> tuple[Array, Array]:
+    """`probit_moments` by the fastest way there is: compiled, on all cores, where numba is installed."""
+    fast = compiled()
+    if fast is not None and is_numpy_array(y):
+        return fast(np.ascontiguousarray(y, dtype=np.float64), np.ascontiguousarray(target, dtype=np.int64))
+    return probit_moments(y, target)
+
+
+@lru_cache(maxsize=1)
+def compiled():  # type: ignore[no-untyped-def]
+    """The compiled twin of `probit_moments`, or None without numba."""
+    try:
+        from .probit_compiled import probit_moments_compiled
+    except ImportError:
+        return None
+    return probit_moments_compiled
+
+
+def probit_moments(y: Array, target: Array, n_nodes: int = N_NODES) -> tuple[Array, Array]:
+    """log ξ and <x> − y = ∇ log ξ, with ξ = E_u Π_{j≠t} Φ(u + y_t − y_j), u ~ N(0, 1).
+
+    The integrand exp f(u), f = −u²/2 + Σ log Φ(u + δ_j), is log-concave, and −f″ falls with u, to 1: it is steep on the left
+    of its mode, of width l = (−f″)^-½ there, and long on the right, of a width r ≤ 1 that Newton steps find, which on
+    this side never go too far. The trapezoid rule in t, u = mode + l·t + (r − l)(softplus(t) − log 2), converges
+    exponentially: 32 nodes give log ξ to 1e-10 and its gradient to 1e-8 for up to 200 classes.
+
+    Parameters
+    ----------
+    y : (n, C)
+    target : (n,) integer
+
+    Returns
+    -------
+    log_xi : (n,)
+    step : (n, C)
+    """
+    xp = array_namespace(y)
+    is_true = xp.arange(y.shape[1])[None, :] == target[:, None]
+    y_true = xp.sum(xp.where(is_true, y, 0.0), axis=1, keepdims=True)
+    # A gap so large that log Φ and ρ vanish takes the true class itself out of the product.
+    delta = xp.where(is_true, 40.0, y_true - y)
+    u = xp.maximum(xp.min(delta, axis=1) / -2, xp.zeros_like(delta[:, 0]))
+    for _ in range(N_NEWTON):
+        _, slope, curvature = _log_integrand(u, delta)
+        u = u + slope / curvature
+    top, _, curvature = _log_integrand(u, delta)
+    left, right = 1 / xp.sqrt(curvature), xp.ones_like(u)
+    for _ in range(N_EDGE):
+        value, slope, _ = _log_integrand(u + REACH * right, delta)
+        right = right + (top - REACH**2 / 2 - value) / (slope * REACH)
+
+    log_f, rhos = [], []
+    for t in nodes(n_nodes):
+        v = u + left * t + (right - left) * log((1 + exp(t)) / 2)
+        a = v[:, None] + delta
+        log_phi = log_ndtr(a)
+        jacobian = left + (right - left) / (1 + exp(-t))
+        log_f.append(xp.sum(log_phi, axis=1) - v**2 / 2 + xp.log(jacobian))
+        rhos.append(xp.exp(-(a**2) / 2 - log_phi))
+    log_total = log_sum_exp(xp.stack(log_f), axis=0)
+    mills: Array = 0.0
+    for value, rho in zip(log_f, rhos):
+        mills = mills + xp.exp(value - log_total)[:, None] * rho
+    mills = xp.where(is_true, 0.0, mills) / (2 * pi) ** 0.5
+    step = xp.where(is_true, xp.sum(mills, axis=1, keepdims=True), -mills)
+    return log_total + log(2 * REACH / (n_nodes - 1)) - 0.5 * log(2 * pi), step
+
+
+def nodes(n_nodes: int = N_NODES) -> list[float]:
+    return [float(t) for t in np.linspace(-REACH, REACH, n_nodes)]
+
+
+def _log_integrand(u: Array, delta: Array) -> tuple[Array, Array, Array]:
+    """f, f′ and −f″: with ρ = φ/Φ, f′ = −u + Σρ and −f″ = 1 + Σρ(ρ + a), a = u + δ."""
+    xp = array_namespace(u)
+    a = u[:, None] + delta
+    log_phi = log_ndtr(a)
+    rho = xp.exp(-(a**2) / 2 - 0.5 * log(2 * pi) - log_phi)
+    value = xp.sum(log_phi, axis=1) - u**2 / 2
+    return value, xp.sum(rho, axis=1) - u, 1 + xp.sum(rho * (rho + a), axis=1)
+
+
+def argmax_probabilities(y: Array, std: Array, n_nodes: int = 41) -> Array:
+    """p(x_i is the largest), x_j ~ N(y_j, std_j²) independent, (n, C).
+
+    p_i = ∫ (φ_i/Φ_i)(x) Π_j Φ_j(x) dx: one grid over where the maximum can lie serves all classes.
+    """
+    xp = array_namespace(y)
+    top = xp.max(y + 6 * std, axis=1, keepdims=True)
+    bottom = xp.max(y - 6 * std, axis=1, keepdims=True)
+    total = xp.zeros_like(y)
+    for share in np.linspace(0, 1, n_nodes):
+        a = (bottom + float(share) * (top - bottom) - y) / std
+        log_cdf = log_ndtr(a)
+        total = total + xp.exp(xp.sum(log_cdf, axis=1, keepdims=True) - log_cdf - a**2 / 2)
+    p = total / std
+    return p / xp.sum(p, axis=1, keepdims=True)
+
+
+@lru_cache(maxsize=8)
+def sobol_normal(dim: int) -> np.ndarray:
+    """Standard normal points of low discrepancy, the same at every call, (n, dim); one point suffices for dim 0."""
+    if dim == 0:
+        return np.zeros((1, 0))
+    return ndtri(np.clip(qmc.Sobol(dim, seed=0).random(N_DRAWS), 1e-12, 1 - 1e-12))
