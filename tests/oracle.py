@@ -169,9 +169,16 @@ def update_x(view: OracleView, y: np.ndarray, missing: str) -> OracleView:
 
 
 def start_x(view: OracleView, missing: str) -> OracleView:
-    """The initial q(x): the update at y = 0 and xi = 1."""
-    shape = view.observed.shape
-    return update_x(replace(view, xi=np.ones(shape)), np.zeros(shape), missing)
+    """The initial q(x): the update at xi = 1 and a y that tells the target, 2.5 (2t - 1) or 2.5 ([d = t] - 1/D)."""
+    n_rows, width = view.observed.shape
+    y = np.zeros((n_rows, width))
+    for n in range(n_rows):
+        for d in range(width):
+            if view.observed[n, d] and view.kind == "binary":
+                y[n, d] = 2.5 * (2 * view.target[n, d] - 1)
+            elif view.observed[n, d] and view.kind == "categorical":
+                y[n, d] = 2.5 * (float(view.target[n] == d) - 1 / width)
+    return update_x(replace(view, xi=np.ones_like(y)), y, missing)
 
 
 def jaakkola_lambda(xi: float) -> float:

@@ -388,6 +388,77 @@ def test_new_rows_are_checked_too(model: SSHIBA) -> None:
         model.predict({"W": views["X"]})
 
 
+@pytest.mark.parametrize(
+    ("options", "error", "match"),
+    [
+        ({"priors": 3}, TypeError, "priors"),
+        ({"tol": "a"}, TypeError, "tol"),
+        ({"max_time": -1}, ValueError, "max_time"),
+        ({"prune_tol": 2.0}, ValueError, "prune_tol"),
+        ({"random_state": -1}, ValueError, "random_state"),
+        ({"callback": 3}, TypeError, "callback"),
+        ({"n_jobs": 0}, ValueError, "n_jobs"),
+        ({"views": {"X": Real(select_features=True, groups=3)}}, TypeError, "'X'"),
+        ({"views": {"X": Real(select_features=True, groups=[1, 2])}}, ValueError, "'X'"),
+    ],
+)
+def test_more_bad_options(options: dict, error: type, match: str) -> None:
+    with pytest.raises(error, match=match):
+        fit(make_views(), **options)
+
+
+def test_unscaled_features_may_not_differ_too_much() -> None:
+    views = make_views()
+    views["X"] = views["X"] * 10.0 ** np.linspace(-150, 150, 8)
+    with pytest.raises(ValueError, match=r"'X'.*scale=True"):
+        fit(views, views={"X": Real(scale=False)})
+    assert np.isfinite(fit(views).factors_).all()
+
+
+@pytest.mark.parametrize("factor", [1e4, 1e8, 1e25])
+def test_new_rows_far_from_training_give_numbers(model: SSHIBA, factor: float) -> None:
+    given = {"X": make_views()["X"] * factor}
+    for target in ("T", "y"):
+        p = np.asarray(model.predict_proba(given, target))
+        assert np.isfinite(p).all()
+        assert ((p >= 0) & (p <= 1)).all()
+    assert np.isfinite(model.score({**given, "y": make_views()["y"]}))
+    with pytest.raises(ValueError, match=r"'X'.*units"):
+        model.predict({"X": make_views()["X"] * 1e200}, "T")
+
+
+def test_null_models_converge() -> None:
+    """Nothing to find: one idle factor, soon."""
+    X = np.random.default_rng(0).standard_normal((60, 1))
+    model = fit({"X": X})
+    assert model.converged_
+    assert model.n_iter_ < 200
+    noise = fit({"X": np.random.default_rng(0).standard_normal((200, 10))})
+    assert noise.n_components_ == 1
+    assert noise.r2_.loc["all", "X"] < 0.2
+
+
+@pytest.mark.parametrize("seed", [1, 2])
+def test_binary_views_alone_do_not_collapse(seed: int) -> None:
+    rng = np.random.default_rng(seed)
+    B = (rng.standard_normal((500, 2)) @ rng.standard_normal((10, 2)).T > 0).astype(int)
+    model = fit({"B": B})
+    assert model.r2_.loc["all", "B"] > 0.5
+
+
+def test_generators_as_random_state() -> None:
+    views = make_views()
+    for make in (np.random.RandomState, np.random.default_rng):
+        a, b = fit(views, random_state=make(3)), fit(views, random_state=make(3))
+        np.testing.assert_array_equal(a.factors_, b.factors_)
+
+
+def test_labelled_rows_give_labelled_factors() -> None:
+    X = pd.DataFrame(make_views()["X"], index=[f"s{i}" for i in range(120)])
+    found = fit({"X": X}).fit_transform({"X": X})
+    assert list(found.index) == list(X.index)
+
+
 # ------------------------------------------------------------------------------------------------------- allowed
 
 

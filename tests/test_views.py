@@ -353,7 +353,7 @@ def test_nothing_looks_at_what_a_mask_hides():
 INFERRED = {
     "floats": (NUMBERS, Real),
     "float vector": (NUMBERS[:, 0], Real),
-    "whole floats": (np.array([1.0, 2.0, 3.0] * 4), Real),
+    "whole floats": (np.array([1.0, 2.0, 3.0] * 4), Categorical),
     "integers of many values": (np.arange(N), Real),
     "integers of two dimensions": (np.arange(36).reshape(N, 3) % 5, Real),
     "numbers with holes": ([1.5, None, 2.5] * 4, Real),

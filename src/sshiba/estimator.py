@@ -16,7 +16,7 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils.validation import check_is_fitted
 
 from . import io
-from .coding import ViewData
+from .coding import ViewData, show
 from .engines import MemoryEngine
 from .fit import Fit, Options, Progress, run_restarts
 from .likelihoods import View
@@ -56,17 +56,19 @@ class SSHIBA(BaseEstimator):
     missing : "exact" or "mean-field"
         Leave holes out (default), or treat each as a variable of its own, as the paper does.
     acceleration : "rotation" or None
+        Rotate the latent space between sweeps, which finds the right number of factors, and far sooner.
     priors : Priors, optional
+        Hyper-parameters.
     device : None or "cpu"
     engine : "auto", "memory" or "gram"
         How rows are processed: directly, or in Gram space where real views are complete; "auto" takes the cheaper way.
     dtype : "float64" or "float32"
         Precision in which real views are stored; sums are always double.
-    random_state : int, optional
+    random_state : int or NumPy generator, optional
     n_jobs : int, optional
-        Restarts at a time.
+        Restarts at a time; changes nothing but the time.
     callback : callable, optional
-        Called with a `Progress` after each sweep.
+        Called with a `Progress` after each sweep; where restarts run in parallel, after each restart.
     max_time : float, optional
         Seconds for the whole fit.
     verbose : int
@@ -144,6 +146,8 @@ class SSHIBA(BaseEstimator):
                 stacklevel=2,
             )
         self._keep(schema, model, engine, fits, best, index)
+        if self.n_components_ == self.n_components:
+            logger.warning("all %d factors are in use: more may fit better (n_components)", self.n_components)
         return self
 
     def _restarts(self, engine: MemoryEngine, n_components: int, n_cells: int) -> list[Fit]:
@@ -156,7 +160,7 @@ class SSHIBA(BaseEstimator):
             self.acceleration == "rotation",
             None if self.max_time is None else self.max_time / rounds,
         )
-        seeds = np.random.SeedSequence(self.random_state).spawn(self.n_init)
+        seeds = seed_sequence(self.random_state).spawn(self.n_init)
         if not self.verbose:
             return run_restarts(engine, n_components, options, seeds, self.n_jobs, self.callback)
         with FitBar(self.n_init, self.max_iter) as bar:
@@ -219,10 +223,20 @@ class SSHIBA(BaseEstimator):
     # ------------------------------------------------------------------------------------------- new rows
 
     def transform(self, views: Mapping[str, Any], return_std: bool = False) -> Any:
-        """E[z] of rows, (n, n_components_), from any subset of views with holes; `return_std` adds its deviation."""
-        data, _ = self._read(views)
-        mean, std = factors(self._rows(data), self._posterior)
-        return (mean, std) if return_std else mean
+        """E[z] of rows, (n, n_components_), from any subset of views with holes; `return_std` adds its deviation.
+
+        A DataFrame labelled by the rows where pandas objects are given, else an array.
+        """
+        data, index = self._read(views)
+        found: tuple[Any, ...] = factors(self._rows(data), self._posterior)
+        if any(isinstance(given, pd.DataFrame | pd.Series) for given in views.values()):
+            names = [f"factor {k}" for k in range(self.n_components_)]
+            found = tuple(pd.DataFrame(values, index=index, columns=names) for values in found)
+        return found if return_std else found[0]
+
+    def fit_transform(self, views: Mapping[str, Any], y: None = None) -> Any:
+        """Fit, and return the factors of the training rows as `transform` does."""
+        return self.fit(views).transform(views)
 
     def predict(self, views: Mapping[str, Any], target: str | None = None, return_std: bool = False) -> Any:
         """Means, 0 / 1 or labels of the views that are not given, or of one target.
@@ -269,6 +283,7 @@ class SSHIBA(BaseEstimator):
         """The same dict, observed cells untouched and holes filled; with `return_std` also the standard deviations.
 
         The standard deviation of an observed cell is 0; that of a filled label is that of "the label is right".
+        DataFrames align by index: all come back with all rows, in the order of the first, then of the others' own.
         """
         data, index = self._read(views)
         found = predict(self._rows(data), self._posterior, [self._place(name) for name in data])
@@ -295,9 +310,10 @@ class SSHIBA(BaseEstimator):
     def sample(self, n: int = 1, random_state: int | None = None) -> dict[str, Any]:
         """New rows from the posterior predictive, one entry per view."""
         check_is_fitted(self, "n_components_")
-        if n < 0:
-            raise ValueError(f"n must not be negative, not {n}.")
-        drawn = sample_rows(self._posterior, self._model, n, np.random.default_rng(random_state))
+        if isinstance(n, bool) or not isinstance(n, int | np.integer) or n < 0:
+            raise ValueError(f"n must be a whole number of rows, not {n!r}.")
+        rng = np.random.default_rng(seed_sequence(random_state))
+        drawn = sample_rows(self._posterior, self._model, int(n), rng)
         index = pd.RangeIndex(n)
         return {name: to_user(self._schema, name, x, index) for name, x in zip(self._schema.types, drawn)}
 
@@ -333,7 +349,7 @@ class SSHIBA(BaseEstimator):
             if not names:
                 raise ValueError("Every view is given, so there is nothing to predict: leave one out, or use impute.")
             return names
-        if target not in self._schema.types:
+        if not isinstance(target, str) or target not in self._schema.types:
             raise ValueError(f"unknown target {target!r}; the model has the views {list(self._schema.types)}.")
         if target in data and data[target].observed is None and len(data[target].target):
             raise ValueError(f"view {target!r} is the target but is given complete: leave it out of the views.")
@@ -348,9 +364,20 @@ def check_options(model: SSHIBA) -> None:
             raise TypeError(f"{name} must be a whole number, not {value!r}.")
         if value < 1:
             raise ValueError(f"{name} must be at least 1, not {value}.")
-    for name in ("tol", "prune_tol"):
-        if not getattr(model, name) >= 0:
-            raise ValueError(f"{name} must not be negative, not {getattr(model, name)!r}.")
+    for name, high in (("tol", np.inf), ("prune_tol", 1.0), ("max_time", np.inf)):
+        value = getattr(model, name)
+        if value is None and name == "max_time":
+            continue
+        if isinstance(value, bool) or not isinstance(value, int | float | np.number):
+            raise TypeError(f"{name} must be a number, not {value!r}.")
+        if not 0 <= value < high:
+            raise ValueError(f"{name} must be in [0, {high:g}), not {value!r}.")
+    if model.priors is not None and not isinstance(model.priors, Priors):
+        raise TypeError(f"priors must be a Priors(...), not {model.priors!r}.")
+    if model.callback is not None and not callable(model.callback):
+        raise TypeError(f"callback must be a function of one Progress, not {model.callback!r}.")
+    if model.n_jobs is not None and (not isinstance(model.n_jobs, int | np.integer) or model.n_jobs == 0):
+        raise ValueError(f"n_jobs must be a whole number other than 0, or None, not {model.n_jobs!r}.")
     choices = {
         "missing": ("exact", "mean-field"),
         "acceleration": ("rotation", None),
@@ -365,6 +392,18 @@ def check_options(model: SSHIBA) -> None:
         raise ValueError(f"engine={model.engine!r} is not available in this version; use 'auto', 'memory' or 'gram'.")
 
 
+def seed_sequence(random_state: Any) -> np.random.SeedSequence:
+    """From None, a whole number, or a NumPy generator of either kind, which moves on."""
+    if isinstance(random_state, np.random.RandomState):
+        return np.random.SeedSequence(int(random_state.randint(2**31)))
+    if isinstance(random_state, np.random.Generator):
+        return np.random.SeedSequence(int(random_state.integers(2**63)))
+    is_number = isinstance(random_state, int | np.integer) and not isinstance(random_state, bool)
+    if random_state is not None and not (is_number and random_state >= 0):
+        raise ValueError(f"random_state must be None, a whole number or a NumPy generator, not {random_state!r}.")
+    return np.random.SeedSequence(random_state)
+
+
 def observed_cells(schema: Schema) -> int:
     return int(sum(coding.observed_per_feature.sum() for coding in schema.codings.values()))
 
@@ -377,7 +416,7 @@ def warn_empty_rows(data: Mapping[str, ViewData], index: pd.Index) -> None:
     empty = ~np.any([mask.any(axis=1) for mask in masks if mask is not None], axis=0)
     if empty.any():
         warnings.warn(
-            f"{int(empty.sum())} rows have nothing observed, first {index[empty][0]!r}: their factors are the prior's.",
+            f"{int(empty.sum())} rows have nothing observed, first {show(index[empty][0])}: their z is the prior.",
             UserWarning,
             stacklevel=3,
         )

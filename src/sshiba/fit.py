@@ -19,6 +19,7 @@ from .start import random_posterior
 from .state import ColumnGroups, Posterior, Stats
 from .updates import GLOBAL_UPDATES, apply_update, global_step
 
+HOLD_X = 10  # sweeps in which W learns from the first, confident q(x)
 WARM_UP = 20  # plain sweeps before the first rotation; earlier ones prune too much
 TRIAL_SWEEPS = 10  # what a smaller model gets to show that its bound is higher
 FIRST_TRIAL = 100.0  # times tol: the rise per sweep at which a smaller model is first tried
@@ -38,7 +39,7 @@ class Engine(Protocol):
     groups: tuple[ColumnGroups, ...]
 
     def start(self, posterior: Posterior) -> Any: ...
-    def local_step(self, posterior: Posterior, local: Any) -> tuple[Any, Stats]: ...
+    def local_step(self, posterior: Posterior, local: Any, hold_x: bool = False) -> tuple[Any, Stats]: ...
 
 
 @dataclass(frozen=True)
@@ -101,7 +102,7 @@ def run(
     while n_sweeps < options.max_iter and not converged:
         n_sweeps += 1
         rotating = rotations.due(n_sweeps)
-        new = sweep(engine, state, rotating)
+        new = sweep(engine, state, rotating, hold_x=n_sweeps <= HOLD_X)
         rise = new.bound - state.bound
         rotations.learn(n_sweeps, new.gain, rise, options.tol)
         path.append(new.bound)
@@ -186,9 +187,9 @@ def _alone(one: Callable[[int, None], Fit], number: int) -> Fit:
         return one(number, None)
 
 
-def sweep(engine: Engine, state: State, rotating: bool) -> State:
+def sweep(engine: Engine, state: State, rotating: bool, hold_x: bool = False) -> State:
     """Local step, global step, rotation; the bound may not fall."""
-    local, stats = engine.local_step(state.posterior, state.local)
+    local, stats = engine.local_step(state.posterior, state.local, hold_x)
     posterior, gain = global_step(stats, state.posterior, engine.model), None
     if rotating:
         R, gain = find_rotation(objective(posterior, stats, engine.model))
@@ -226,7 +227,7 @@ def blame(engine: Engine, before: State, after: State) -> str:
 
 def prune(state: State, prune_tol: float) -> State:
     """Drop the factors that explain less than `prune_tol` of every view. The bound starts anew: the model changed."""
-    if state.stats is None:
+    if state.stats is None or state.posterior.n_components == 1:
         return state
     share = explained_share(state.posterior, state.stats)
     keep = np.flatnonzero(share > prune_tol)
@@ -244,8 +245,9 @@ def explained_share(posterior: Posterior, stats: Stats) -> np.ndarray:
 
 
 def without(state: State, keep: np.ndarray) -> State:
-    """The same state with only some of its factors, before any update has seen it."""
-    return State(state.posterior.arranged(keep), state.local)
+    """The same state with only some of its factors, before any update has seen it; of none, the last with no weight."""
+    posterior = state.posterior.arranged(keep) if len(keep) else state.posterior.arranged(np.array([0]), signs=0.0)
+    return State(posterior, state.local)
 
 
 def try_smaller(engine: Engine, state: State, options: Options) -> tuple[State | None, int]:
@@ -255,8 +257,10 @@ def try_smaller(engine: Engine, state: State, options: Options) -> tuple[State |
     coordinate ascent cannot take.
     """
     best, full, cost = None, state, 0
-    while full.stats is not None and full.posterior.n_components > 1:
+    while full.stats is not None:
         share = explained_share(full.posterior, full.stats)
+        if len(share) == 1 and share[0] <= options.prune_tol:
+            break
         trial = without(full, np.delete(np.arange(len(share)), np.argmin(share)))
         for left in reversed(range(TRIAL_SWEEPS)):
             before, trial = trial.bound, sweep(engine, trial, options.rotate)

@@ -39,6 +39,8 @@ def save(model: SSHIBA, path: str | Path) -> None:
     """Write beside the target, then rename: a killed process leaves the old file or the new one."""
     header, arrays = pack(model)
     path = Path(path)
+    if not path.parent.is_dir():
+        raise FileNotFoundError(f"there is no folder {str(path.parent)!r} to save the model in.")
     handle, temporary = tempfile.mkstemp(prefix=f".{path.name}.", dir=path.parent)
     try:
         with os.fdopen(handle, "wb") as file, zipfile.ZipFile(file, "w", zipfile.ZIP_STORED) as archive:

@@ -112,6 +112,7 @@ class RowView:
     observed: Array
     groups: ColumnGroups
     holes: Array | None = None
+    present: bool = True  # is anything of this view observed in the block?
     x_sum: Array | None = None  # of a real view without mean-field holes: constants, taken once
     xx: Array | None = None
 
@@ -200,35 +201,51 @@ def update_z(block: Block, x: LocalX, prior: ZPrior, told: Sequence[Message]) ->
     return evidence @ prior.cov[0] if block.shared else (evidence[:, None, :] @ prior.cov)[:, 0, :]
 
 
-def update_x(block: Block, x: LocalX | None, z: Array, told: Sequence[Message]) -> LocalX:
-    """q(x) of the latent views; zero where not observed, or N(y, 1/tau) at mean-field holes (table 5)."""
+def update_x(block: Block, x: LocalX, z: Array, told: Sequence[Message]) -> LocalX:
+    """q(x) of the latent views (table 3, table 4)."""
     new: list[LatentX | None] = []
-    for i, (rows, message) in enumerate(zip(block.views, told)):
+    for rows, old, message in zip(block.views, x, told):
         if rows.is_static:
             new.append(None)
-            continue
-        y = z @ message.w_mean.T + message.b_mean
-        free = message.view.update_x(rows.target, y, message.tau, None if x is None else x[i])
-        new.append(masked_x(rows, free, y, message.tau))
+        else:
+            new.append(update_view_x(rows, old, z @ message.w_mean.T + message.b_mean, message))
     return tuple(new)
 
 
+def update_view_x(rows: RowView, old: LatentX | None, y: Array, message: Message) -> LatentX:
+    """q(x) of one view at y = <z><w> + <b>."""
+    if not rows.present:
+        nothing = zeros(y.shape, y)
+        return LatentX(nothing, nothing, nothing[:, :1])
+    return masked_x(rows, message.view.update_x(rows.target, y, message.tau, old), y, message.tau)
+
+
 def start_x(block: Block, told: Sequence[Message]) -> LocalX:
-    """q(x) at z = 0."""
-    return update_x(block, None, zeros((block.n, told[0].loading.shape[1]), told[0].loading), told)
+    """q(x) as if the factors already told the targets: from there W learns fast; from y = 0 it may never grow."""
+    new: list[LatentX | None] = []
+    for rows, message in zip(block.views, told):
+        if rows.is_static:
+            new.append(None)
+            continue
+        xp = array_namespace(message.loading)
+        y = message.view.start_y(rows.target, zeros((block.n, message.w_mean.shape[0]), message.loading))
+        y = y if rows.holes is None else xp.where(rows.holes, 0.0, y)
+        new.append(update_view_x(rows, None, y, message))
+    return tuple(new)
 
 
 def masked_x(rows: RowView, x: LatentX, y: Array, tau: Array) -> LatentX:
-    """Take away what was computed for cells that are not there.
+    """Zero where not observed; N(y, 1/tau) at a mean-field hole.
 
-    A hole's unseen t̃ integrates out, so a mean-field hole is the same in all types: q(x̃) = N(y, 1/tau). (The paper
-    prints its covariance as the precision, and leaves b out of its mean.)
+    A hole's unseen t̃ integrates out, so a mean-field hole is the same in all types (table 5; the paper prints its
+    covariance as the precision, and leaves b out of its mean).
     """
     xp = array_namespace(y)
     if rows.holes is None:
-        seen = rows.observed[:, rows.groups.index]
-        seen_bound = seen if x.bound.shape[1] == y.shape[1] else rows.observed
-        return replace(x, mean=x.mean * seen, second=x.second * seen, bound=x.bound * seen_bound)
+        seen = (rows.observed > 0)[:, rows.groups.index]
+        seen_bound = seen if x.bound.shape[1] == y.shape[1] else rows.observed > 0
+        mean, second = xp.where(seen, x.mean, 0.0), xp.where(seen, x.second, 0.0)
+        return replace(x, mean=mean, second=second, bound=xp.where(seen_bound, x.bound, 0.0))
     entropy = 0.5 * (log(2 * pi) + 1 - xp.log(tau)) + xp.zeros_like(y)
     bound = xp.sum(xp.where(rows.holes, entropy, 0.0), axis=1, keepdims=True)
     own = xp.where(rows.holes[:, : x.bound.shape[1]], 0.0, x.bound)
@@ -240,11 +257,11 @@ def masked_x(rows: RowView, x: LatentX, y: Array, tau: Array) -> LatentX:
     )
 
 
-def local_step(block: Block, x: LocalX, told: Sequence[Message]) -> tuple[LocalX, Stats]:
-    """q(z), then q(x), of a block of rows given the globals."""
+def local_step(block: Block, x: LocalX, told: Sequence[Message], hold_x: bool = False) -> tuple[LocalX, Stats]:
+    """q(z), then q(x) unless it is held, of a block of rows given the globals."""
     prior = prepare_z(block, told)
     z = update_z(block, x, prior, told)
-    x = update_x(block, x, z, told)
+    x = x if hold_x else update_x(block, x, z, told)
     return x, collect(block, x, z, prior)
 
 

@@ -17,8 +17,8 @@ import numpy as np
 from array_api_compat import array_namespace
 
 from ..special import zeros
-from ..state import Array, LatentX, Stats
-from ..updates import Block, LocalX, Message, XSums, assemble, masked_x, z_covariance
+from ..state import Array, Stats
+from ..updates import Block, LocalX, Message, XSums, assemble, update_view_x, z_covariance
 
 
 @dataclass(frozen=True)
@@ -77,7 +77,7 @@ def latent_means(x: LocalX) -> Array:
 
 
 def gram_step(
-    gram: Gram, blocks: Sequence[Block], x: Sequence[LocalX], cross: Cross | None, told: Sequence[Message]
+    gram: Gram, blocks: Sequence[Block], x: Sequence[LocalX], cross: Cross | None, told: Sequence[Message], hold_x: bool
 ) -> tuple[tuple[LocalX, ...], Cross | None, Stats]:
     """`local_step` of all blocks of one pattern at once."""
     whole = replace(blocks[0], n=sum(block.n for block in blocks))
@@ -102,7 +102,7 @@ def gram_step(
     if cross is not None:
         xz_old = cross.ts @ B_s + cross.tt @ B_t - cross.first[:, None] * c
         zz = zz + B_t.T @ xz_old
-        new, cross, latent_sums = _latent_pass(blocks, x, told, B_s, B_t, c)
+        new, cross, latent_sums = _latent_pass(blocks, x, told, B_s, B_t, c, hold_x)
         for i, found in zip(latent, latent_sums):
             sums[i] = found
     zz = (zz + zz.T) / 2
@@ -118,7 +118,13 @@ def gram_step(
 
 
 def _latent_pass(
-    blocks: Sequence[Block], x: Sequence[LocalX], told: Sequence[Message], B_s: Array, B_t: Array, c: Array
+    blocks: Sequence[Block],
+    x: Sequence[LocalX],
+    told: Sequence[Message],
+    B_s: Array,
+    B_t: Array,
+    c: Array,
+    hold_x: bool,
 ) -> tuple[tuple[LocalX, ...], Cross, list[XSums]]:
     """q(x) of the latent views from y = X (B W_tᵀ) − c W_tᵀ + b, and the products of the new means."""
     xp = array_namespace(B_s)
@@ -135,16 +141,13 @@ def _latent_pass(
     new = []
     for block, old in zip(blocks, x):
         X, T_old = static_features(block), latent_means(old)
-        y = X @ to_y_s + T_old @ to_y_t + b_t
-        latents: list[LatentX | None] = [None] * len(told)
-        start = 0
-        for i in latent:
-            rows, message = block.views[i], told[i]
-            mine = y[:, start : start + message.w_mean.shape[0]]
-            latents[i] = masked_x(
-                rows, message.view.update_x(rows.target, mine, message.tau, old[i]), mine, message.tau
-            )
-            start += message.w_mean.shape[0]
+        latents = list(old)
+        if not hold_x:
+            y, start = X @ to_y_s + T_old @ to_y_t + b_t, 0
+            for i in latent:
+                stop = start + told[i].w_mean.shape[0]
+                latents[i] = update_view_x(block.views[i], old[i], y[:, start:stop], told[i])
+                start = stop
         T = latent_means(tuple(latents))
         seconds = [q.second for q in latents if q is not None]
         ts, t_old, tt = ts + T.T @ X, t_old + T.T @ T_old, tt + T.T @ T

@@ -103,7 +103,7 @@ class MemoryEngine:
         return f"{how}; {len(self.parts)} patterns of holes, {len(self.blocks)} blocks"
 
     def start(self, posterior: Posterior) -> Local:
-        """q(x) at z = 0."""
+        """The first q(x)."""
         told = messages(posterior, self.model, self.groups)
         x = tuple(start_x(block, told) for block in self.blocks)
         has_latent = any(q is not None for q in (x[0] if x else ()))
@@ -113,8 +113,8 @@ class MemoryEngine:
         ]
         return Local(x, tuple(cross))
 
-    def local_step(self, posterior: Posterior, local: Local) -> tuple[Local, Stats]:
-        """One local step over all rows."""
+    def local_step(self, posterior: Posterior, local: Local, hold_x: bool = False) -> tuple[Local, Stats]:
+        """One local step over all rows; `hold_x` leaves q(x) as it is."""
         told = messages(posterior, self.model, self.groups)
         x: list[LocalX] = []
         crosses: list[Cross | None] = []
@@ -122,12 +122,12 @@ class MemoryEngine:
         for part, cross in zip(self.parts, local.cross):
             blocks, old = self.blocks[part.blocks], local.x[part.blocks]
             if part.gram is not None:
-                new, cross, stats = gram_step(part.gram, blocks, old, cross, told)
+                new, cross, stats = gram_step(part.gram, blocks, old, cross, told, hold_x)
                 x.extend(new)
                 total.append(stats)
             else:
                 for block, q in zip(blocks, old):
-                    q, stats = local_step(block, q, told)
+                    q, stats = local_step(block, q, told, hold_x)
                     x.append(q)
                     total.append(stats)
             crosses.append(cross)
@@ -212,7 +212,7 @@ def row_view(
     if len(seen) > 1 or len(target) == 1:
         seen = np.broadcast_to(seen, (len(view.target), seen.shape[1]))[rows]
     observed = seen[:1] if shared else np.broadcast_to(seen, (len(target), seen.shape[1]))
-    block = RowView(target, observed.astype(np.float64), groups)
+    block = RowView(target, observed.astype(np.float64), groups, present=bool(observed.any()))
     if missing == "mean-field" and view.observed is not None:
         return replace(block, holes=np.broadcast_to(~view.observed[rows], (len(target), len(groups.index))))
     if latent:

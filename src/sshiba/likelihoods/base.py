@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from numbers import Real as RealNumber
 from typing import Any, ClassVar
@@ -14,6 +14,8 @@ from array_api_compat import array_namespace
 
 from ..coding import Coding, ViewData
 from ..state import Array, LatentX
+
+CONFIDENT = 2.5  # how far from 0 the latent x of a target lies at the start
 
 
 @dataclass(frozen=True)
@@ -74,6 +76,8 @@ class View(ABC):
             raise ValueError(f"view {name!r}: weight must be a positive number, not {self.weight!r}.")
         if self.groups is None:
             return
+        if isinstance(self.groups, str | Mapping) or not isinstance(self.groups, Sequence | np.ndarray | pd.Index):
+            raise TypeError(f"view {name!r}: groups must be a list of labels, one a feature, not {self.groups!r}.")
         if not self.select_features:
             raise ValueError(f"view {name!r}: groups share a relevance, so they need select_features=True.")
         if len(self.groups) != n_features:
@@ -89,6 +93,10 @@ class View(ABC):
     @abstractmethod
     def update_x(self, target: Array, y: Array, tau: Array, old: LatentX | None) -> LatentX:
         """q(x) given the target, <zWᵀ + b> and <tau>, as if nothing were missing; `old` is None at the start."""
+
+    def start_y(self, target: Array, zeros: Array) -> Array:
+        """The predictor of a model that already knows the target; `zeros` is of its shape, (n, D)."""
+        return zeros
 
     @abstractmethod
     def predict(self, x: PredictiveX) -> tuple[Array, Array]:

@@ -24,7 +24,7 @@ from ..cells import (
 from ..coding import Coding, ViewData, plain_names, shrink_mask, unit_coding
 from ..special import like, log_sigmoid
 from ..state import Array, LatentX
-from .base import PredictiveX, View, is_positive
+from .base import CONFIDENT, PredictiveX, View, is_positive
 
 
 @dataclass(frozen=True)
@@ -33,6 +33,8 @@ class Binary(View):
 
     Parameters
     ----------
+    select_features, groups, weight
+        As in `Real`; the weight may be above 1.
     noise : float or "learned"
         Precision of the latent x around the factors: a fixed number, or learned as in the paper.
         A learned one is hardly told apart from the scale of x.
@@ -84,6 +86,9 @@ class Binary(View):
         # E[log h(x, ξ)] of eq. 26 at the new ξ, where E[x²] = ξ², and the entropy of N(μ, s).
         bound = log_sigmoid(xi) + (t - 0.5) * mean - xi / 2 + 0.5 * (log(2 * pi) + 1 + xp.log(var))
         return LatentX(mean, second, bound, xi)
+
+    def start_y(self, target: Array, zeros: Array) -> Array:
+        return CONFIDENT * (2 * array_namespace(zeros).astype(target, zeros.dtype) - 1)
 
     def predict(self, x: PredictiveX) -> tuple[Array, Array]:
         """p(t = 1) and its standard deviation as a 0/1 variable."""

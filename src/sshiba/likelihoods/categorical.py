@@ -14,7 +14,7 @@ from ..cells import column_kinds, holds_only_zero_one, looks_numeric
 from ..coding import Coding, ViewData, first_few, plain_names, show, shrink_mask, unit_coding
 from ..special import like
 from ..state import Array, LatentX
-from .base import PredictiveX, View
+from .base import CONFIDENT, PredictiveX, View
 from .probit import argmax_probabilities, moments, sobol_normal
 
 FEW_CLASSES = 20  # numbers of at most so many values are taken for labels
@@ -22,7 +22,13 @@ FEW_CLASSES = 20  # numbers of at most so many values are taken for labels
 
 @dataclass(frozen=True)
 class Categorical(View):
-    """One column of labels of any kind; each class is one latent feature."""
+    """One column of labels of any kind; each class is one latent feature.
+
+    Parameters
+    ----------
+    select_features, groups, weight
+        As in `Real`, with classes as features; the weight may be above 1.
+    """
 
     latent = True
 
@@ -86,6 +92,11 @@ class Categorical(View):
         bound = log_xi + 0.5 * (y.shape[1] * log(2 * pi) + quad)
         return LatentX(mean, second, bound[:, None])
 
+    def start_y(self, target: Array, zeros: Array) -> Array:
+        xp, n_classes = array_namespace(zeros), zeros.shape[1]
+        is_true = xp.arange(n_classes)[None, :] == target[:, None]
+        return CONFIDENT * (xp.where(is_true, 1.0, 0.0) - 1 / n_classes)
+
     def predict(self, x: PredictiveX) -> tuple[Array, Array]:
         """Class probabilities and the standard deviations of their indicators.
 
@@ -119,18 +130,18 @@ class Categorical(View):
 
 
 def _recognise_codes(column: pd.Series) -> str | None:
-    """Whole numbers of few values are labels; floats only with holes, which make floats of integers."""
+    """Whole numbers of few values are labels, also as floats, which holes make of integers."""
     cells = column.dropna()
-    may_be_codes = len(cells) < len(column) or not pd.api.types.is_float_dtype(column.dtype)
-    if not may_be_codes or not _has_few_values(cells) or holds_only_zero_one(column.to_frame()):
+    if not _has_few_values(cells) or holds_only_zero_one(column.to_frame()):
         return None
     is_whole = all(float(value).is_integer() for value in cells.unique())
     return f"one column of whole numbers, {cells.nunique()} values" if is_whole else None
 
 
 def _has_few_values(cells: pd.Series) -> bool:
+    """At most FEW_CLASSES, and ten rows a value unless there are only five of them."""
     n_distinct = cells.nunique()
-    return n_distinct <= FEW_CLASSES and 2 * n_distinct <= len(cells)
+    return n_distinct <= FEW_CLASSES and (10 * n_distinct <= len(cells) or n_distinct <= 5 <= len(cells))
 
 
 def _factorise(column: pd.Series, name: str) -> tuple[np.ndarray, list]:

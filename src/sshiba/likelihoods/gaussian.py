@@ -19,9 +19,12 @@ from ..cells import (
     standardise,
     warn_constant,
 )
-from ..coding import Coding, ViewData, plain_names, shrink_mask
+from ..coding import Coding, ViewData, first_few, plain_names, shrink_mask
 from ..state import Array, LatentX
 from .base import PredictiveX, View
+
+FARTHEST = 1e30  # deviations; float32 still holds them
+SMALLEST_SCALE = 1e-6  # of the typical feature, below which unscaled ones drown
 
 
 @dataclass(frozen=True)
@@ -30,6 +33,12 @@ class Real(View):
 
     Parameters
     ----------
+    select_features : bool
+        Learn a relevance for each feature (the double ARD prior).
+    groups : sequence, optional
+        One label per feature; features of one label share one relevance.
+    weight : float
+        Counts the view this many times, at most once for a real view.
     scale : bool
         Give each feature unit variance. If False the whole view is divided by one number, so that the
         features keep their relative scales.
@@ -44,7 +53,7 @@ class Real(View):
 
     @classmethod
     def recognise(cls, frame: pd.DataFrame) -> str | None:
-        return "numbers of many values"
+        return "numbers"
 
     def check_options(self, name: str, n_features: int) -> None:
         super().check_options(name, n_features)
@@ -64,6 +73,10 @@ class Real(View):
         if coding is None:
             coding = self._learn_coding(frame, name, values, observed)
         target = standardise(values, coding.centre, coding.scale, dtype)
+        if target.size and max(float(target.max()), -float(target.min())) > FARTHEST:
+            remedy = f"They lie more than {FARTHEST:g} deviations from the training data: check their units."
+            centre, scale = coding.centre, coding.scale
+            refuse_cells(frame, name, values, lambda v: np.abs(v - centre) / scale > FARTHEST, "far-off", remedy)
         return ViewData(target, shrink_mask(observed)), coding
 
     def _learn_coding(self, frame: pd.DataFrame, name: str, values: np.ndarray, observed: np.ndarray) -> Coding:
@@ -79,6 +92,12 @@ class Real(View):
             largest = (size if constant.all() else std).max()
             rms = 1.0 if constant.all() else np.sqrt(np.mean((std / largest) ** 2))
             scale = np.full(len(std), largest * rms)
+            tiny = ~constant & (std < SMALLEST_SCALE * scale)
+            if tiny.any():
+                raise ValueError(
+                    f"view {name!r}: {first_few(frame.columns[tiny])} vary by less than {SMALLEST_SCALE:g} of the "
+                    "typical feature, too little to be seen with scale=False. Use scale=True, or drop them."
+                )
         variance = np.where(constant, 1.0, (std / scale) ** 2)
         return Coding(plain_names(frame.columns), n_observed, centre=mean, scale=scale, variance=variance)
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from functools import lru_cache
 from math import exp, log, pi
 
@@ -29,7 +30,7 @@ def moments(y: Array, target: Array) -> tuple[Array, Array]:
 
 
 @lru_cache(maxsize=1)
-def compiled():  # type: ignore[no-untyped-def]
+def compiled() -> Callable[[np.ndarray, np.ndarray], tuple[np.ndarray, np.ndarray]] | None:
     """The compiled twin of `probit_moments`, or None without numba."""
     try:
         from .probit_compiled import probit_moments_compiled
@@ -41,10 +42,10 @@ def compiled():  # type: ignore[no-untyped-def]
 def probit_moments(y: Array, target: Array, n_nodes: int = N_NODES) -> tuple[Array, Array]:
     """log ξ and <x> − y = ∇ log ξ, with ξ = E_u Π_{j≠t} Φ(u + y_t − y_j), u ~ N(0, 1).
 
-    The integrand exp f(u), f = −u²/2 + Σ log Φ(u + δ_j), is log-concave, and −f″ falls with u, to 1: it is steep on the left
-    of its mode, of width l = (−f″)^-½ there, and long on the right, of a width r ≤ 1 that Newton steps find, which on
-    this side never go too far. The trapezoid rule in t, u = mode + l·t + (r − l)(softplus(t) − log 2), converges
-    exponentially: 32 nodes give log ξ to 1e-10 and its gradient to 1e-8 for up to 200 classes.
+    The integrand exp f(u), f = −u²/2 + Σ log Φ(u + δ_j), is log-concave, and −f″ falls with u, to 1: it is steep on
+    the left of its mode, of width l = (−f″)^-½ there, and long on the right, of a width r ≤ 1 that Newton steps find,
+    which on this side never go too far. The trapezoid rule in t, u = mode + l·t + (r − l)(softplus(t) − log 2),
+    converges exponentially: 32 nodes give log ξ to 1e-10 and its gradient to 1e-8 for up to 200 classes.
 
     Parameters
     ----------
@@ -75,15 +76,15 @@ def probit_moments(y: Array, target: Array, n_nodes: int = N_NODES) -> tuple[Arr
     for t in nodes(n_nodes):
         v = u + left * t + (right - left) * log((1 + exp(t)) / 2)
         a = v[:, None] + delta
-        log_phi = log_ndtr(a)
+        log_phi, rho = _log_phi_and_rho(a)
         jacobian = left + (right - left) / (1 + exp(-t))
         log_f.append(xp.sum(log_phi, axis=1) - v**2 / 2 + xp.log(jacobian))
-        rhos.append(xp.exp(-(a**2) / 2 - log_phi))
+        rhos.append(rho)
     log_total = log_sum_exp(xp.stack(log_f), axis=0)
     mills: Array = 0.0
     for value, rho in zip(log_f, rhos):
         mills = mills + xp.exp(value - log_total)[:, None] * rho
-    mills = xp.where(is_true, 0.0, mills) / (2 * pi) ** 0.5
+    mills = xp.where(is_true, 0.0, mills)
     step = xp.where(is_true, xp.sum(mills, axis=1, keepdims=True), -mills)
     return log_total + log(2 * REACH / (n_nodes - 1)) - 0.5 * log(2 * pi), step
 
@@ -96,10 +97,20 @@ def _log_integrand(u: Array, delta: Array) -> tuple[Array, Array, Array]:
     """f, f′ and −f″: with ρ = φ/Φ, f′ = −u + Σρ and −f″ = 1 + Σρ(ρ + a), a = u + δ."""
     xp = array_namespace(u)
     a = u[:, None] + delta
-    log_phi = log_ndtr(a)
-    rho = xp.exp(-(a**2) / 2 - 0.5 * log(2 * pi) - log_phi)
+    log_phi, rho = _log_phi_and_rho(a)
     value = xp.sum(log_phi, axis=1) - u**2 / 2
-    return value, xp.sum(rho, axis=1) - u, 1 + xp.sum(rho * (rho + a), axis=1)
+    # 0 < ρ(ρ + a) < 1, which rounding forgets far out.
+    return value, xp.sum(rho, axis=1) - u, 1 + xp.sum(xp.clip(rho * (rho + a), 0.0, 1.0), axis=1)
+
+
+def _log_phi_and_rho(a: Array) -> tuple[Array, Array]:
+    """log Φ and ρ = φ/Φ; below −100, where φ and Φ cancel badly, ρ by its series."""
+    xp = array_namespace(a)
+    log_phi = log_ndtr(a)
+    far = xp.where(a < -100.0, a, -100.0)
+    series = -far - (1 - 2 / far**2) / far
+    near = xp.exp(-(xp.where(a < -100.0, 0.0, a) ** 2) / 2 - 0.5 * log(2 * pi) - xp.where(a < -100.0, 0.0, log_phi))
+    return log_phi, xp.where(a < -100.0, series, near)
 
 
 def argmax_probabilities(y: Array, std: Array, n_nodes: int = 41) -> Array:

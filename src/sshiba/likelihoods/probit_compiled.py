@@ -66,7 +66,7 @@ def _log_integrand(u: float, delta: np.ndarray, table: np.ndarray) -> tuple[floa
         log_phi, rho = _log_phi_and_rho(a, table)
         value += log_phi
         slope += rho
-        curvature += rho * (rho + a)
+        curvature += min(max(rho * (rho + a), 0.0), 1.0)
     return value, slope, curvature
 
 
