@@ -18,6 +18,7 @@ N_NODES = 32
 N_NEWTON = 4  # steps to the mode; it only places the nodes
 N_EDGE = 2  # steps to the right end
 REACH = 7.35  # standard deviations from the mode at which the integrand is cut, exp(−27) below it
+FARTHEST = 1e6  # a gap between classes beyond which rounding eats the integrand; larger ones count as this
 N_DRAWS = 128
 
 
@@ -61,7 +62,7 @@ def probit_moments(y: Array, target: Array, n_nodes: int = N_NODES) -> tuple[Arr
     is_true = xp.arange(y.shape[1])[None, :] == target[:, None]
     y_true = xp.sum(xp.where(is_true, y, 0.0), axis=1, keepdims=True)
     # A gap so large that log Φ and ρ vanish takes the true class itself out of the product.
-    delta = xp.where(is_true, 40.0, y_true - y)
+    delta = xp.where(is_true, 40.0, xp.clip(y_true - y, -FARTHEST, FARTHEST))
     u = xp.maximum(xp.min(delta, axis=1) / -2, xp.zeros_like(delta[:, 0]))
     for _ in range(N_NEWTON):
         _, slope, curvature = _log_integrand(u, delta)

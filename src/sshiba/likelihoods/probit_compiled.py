@@ -12,7 +12,7 @@ import numba
 import numpy as np
 from scipy.special import log_ndtr
 
-from .probit import N_EDGE, N_NEWTON, REACH, nodes
+from .probit import FARTHEST, N_EDGE, N_NEWTON, REACH, nodes
 
 SPACING, LOWEST, HIGHEST, ORDER = 1 / 16, -40.0, 8.5, 7
 NODES = np.array(nodes())
@@ -76,7 +76,7 @@ def _moments(y: np.ndarray, target: np.ndarray, table: np.ndarray) -> tuple[np.n
     log_xi, step = np.empty(n), np.empty((n, n_classes))
     for row in numba.prange(n):
         t = target[row]
-        delta = y[row, t] - y[row]
+        delta = np.clip(y[row, t] - y[row], -FARTHEST, FARTHEST)
         delta[t] = TRUE_GAP
         u = max(0.0, -0.5 * delta.min())
         for _ in range(N_NEWTON):
