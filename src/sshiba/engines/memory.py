@@ -14,13 +14,15 @@ import numpy as np
 from ..coding import ViewData
 from ..model import Model
 from ..state import ColumnGroups, Posterior, Stats
+from ..threads import in_threads
 from ..updates import Block, LocalX, RowView, local_step, messages, start_x
 from .gram import Cross, Gram, gram_step, static_columns, take_cross, take_gram
 
 logger = logging.getLogger("sshiba")
 
 MIN_SHARED = 8  # rows of one pattern of holes that are worth a block of their own
-BLOCK_BYTES = 2**26  # working memory of one block
+BLOCK_BYTES = 2**26  # working memory of one block of rows that share a covariance of z
+OWN_BLOCK_BYTES = 2**23  # of rows with a covariance each: small enough for the caches
 
 
 @dataclass(frozen=True)
@@ -79,7 +81,8 @@ class MemoryEngine:
         for part, shared in parts:
             first = len(self.blocks)
             bytes_per_row = 8 * (4 * width + 4 * n_components + (0 if shared else 4 * n_components**2))
-            for place in cut(part, block_rows or max(1, BLOCK_BYTES // bytes_per_row)):
+            budget = BLOCK_BYTES if shared else OWN_BLOCK_BYTES
+            for place in cut(part, block_rows or max(1, budget // bytes_per_row)):
                 rows = place if in_order else self.order[place]
                 views = tuple(
                     row_view(view, spec.view.latent, groups, seen, rows, shared, missing)
@@ -126,8 +129,7 @@ class MemoryEngine:
                 x.extend(new)
                 total.append(stats)
             else:
-                for block, q in zip(blocks, old):
-                    q, stats = local_step(block, q, told, hold_x)
+                for q, stats in in_threads(lambda block, q: local_step(block, q, told, hold_x), blocks, old):
                     x.append(q)
                     total.append(stats)
             crosses.append(cross)
