@@ -92,6 +92,15 @@ class RowCovariance:
     logdet: Array  # (D,): log|Σ_d|, taken when W was updated
     groups: ColumnGroups
 
+    @cached_property
+    def diagonal(self) -> Array:
+        """The variances of the weights, (D, K)."""
+        out = array_namespace(self.basis).empty((self.spread.shape[0], self.basis.shape[1]), dtype=self.spread.dtype)
+        for g, d, alone in self.groups.parts:
+            square = self.basis[g] ** 2
+            out[d] = (square @ self.spread[d][:, :, None])[:, :, 0] if alone else self.spread[d] @ square.T
+        return out
+
 
 @dataclass(frozen=True)
 class ViewPosterior:

@@ -39,16 +39,7 @@ def feature_gamma(view: ViewPosterior, model: ViewModel) -> Array:
 
 def w_second(view: ViewPosterior) -> Array:
     """<w_dk²>, (D, K)."""
-    xp = array_namespace(view.w_mean)
-    cov = view.w_cov
-    out = xp.empty_like(view.w_mean)
-    for g, d, alone in cov.groups.parts:
-        square = cov.basis[g] ** 2
-        if alone:
-            out[d] = xp.sum(square * cov.spread[d][:, None, :], axis=-1)
-        else:
-            out[d] = cov.spread[d] @ square.T
-    return out + view.w_mean**2
+    return view.w_cov.diagonal + view.w_mean**2
 
 
 def w_trace(view: ViewPosterior, zz: Array) -> Array:
@@ -184,11 +175,10 @@ def z_covariance(observed: Sequence[Array], told: Sequence[Message]) -> ZPrior:
 def prepare_z(block: Block, told: Sequence[Message]) -> ZPrior:
     """The covariances of z and what the static views say about it."""
     prior = z_covariance([rows.observed for rows in block.views], told)
-    xp = array_namespace(prior.offset)
     evidence = zeros((block.n, 1), prior.offset) - prior.offset
     for rows, message in zip(block.views, told):
-        if rows.is_static:
-            evidence = evidence + xp.astype(rows.target, evidence.dtype) @ message.loading
+        if rows.is_static and rows.present:
+            evidence = evidence + as_float(rows.target, evidence) @ message.loading
     return replace(prior, evidence=evidence)
 
 
@@ -274,12 +264,22 @@ def collect(block: Block, x: LocalX, z: Array, prior: ZPrior) -> Stats:
     else:
         zz_rows, z_rows = prior.cov + z[:, :, None] * z[:, None, :], z
     sums = [
-        XSums(rows.x_sum, xp.astype(rows.target, z.dtype).T @ z, rows.xx, zeros((), z))
+        XSums(rows.x_sum, static_xz(rows, z), rows.xx, zeros((), z))
         if latent is None
         else XSums(xp.sum(latent.mean, axis=0), latent.mean.T @ z, xp.sum(latent.second, axis=0), xp.sum(latent.bound))
         for rows, latent in zip(block.views, x)
     ]
     return assemble(block, z_rows, zz_rows, prior.logdet, sums)
+
+
+def static_xz(rows: RowView, z: Array) -> Array:
+    """Σ x zᵀ of a static view, (D, K)."""
+    return as_float(rows.target, z).T @ z if rows.present else zeros((rows.target.shape[1], z.shape[1]), z)
+
+
+def as_float(target: Array, other: Array) -> Array:
+    """Stored in single precision or not, in the precision of the sums."""
+    return array_namespace(other).astype(target, other.dtype, copy=False)
 
 
 class XSums(NamedTuple):

@@ -77,7 +77,7 @@ class Binary(View):
     def update_x(self, target: Array, y: Array, tau: Array, old: LatentX | None) -> LatentX:
         """s = 1/(tau + 2λ(ξ)), μ = s(t − ½ + tau·y), ξ² = μ² + s (table 3; its mean omits tau on b)."""
         xp = array_namespace(y)
-        t = xp.astype(target, y.dtype)
+        t = xp.astype(target, y.dtype, copy=False)
         xi = xp.ones_like(y) if old is None else old.xi
         var = 1 / (tau + 2 * lambda_xi(xi))
         mean = var * (t - 0.5 + tau * y)
