@@ -52,7 +52,7 @@ def w_term(view: ViewPosterior, model: ViewModel) -> Array:
     n_features, n_components = view.w_mean.shape
     gamma, log_gamma = view.gamma.mean[model.relevance], view.gamma.log_mean[model.relevance]
     log_prior = n_features * xp.sum(view.alpha.log_mean) + n_components * xp.sum(log_gamma)
-    energy = xp.sum(gamma[:, None] * w_second(view) * view.alpha.mean)
+    energy = (gamma @ w_second(view)) @ view.alpha.mean
     return 0.5 * (log_prior - energy + xp.sum(view.w_cov.logdet) + n_features * n_components)
 
 

@@ -50,11 +50,17 @@ def w_trace(view: ViewPosterior, zz: Array) -> Array:
     for g, d, alone in cov.groups.parts:
         zz_g, basis, w, spread = zz[g], cov.basis[g], view.w_mean[d], cov.spread[d]
         inner = xp.sum(basis * (zz_g @ basis), axis=-2)  # diag(Bᵀ zz B)
-        if alone:
-            wz = (w[:, None, :] @ zz_g)[:, 0, :]
-        else:
-            wz = w @ zz_g
-        out[d] = xp.sum(wz * w, axis=1) + xp.sum(spread * inner, axis=1)
+        wz = (w[:, None, :] @ zz_g)[:, 0, :] if alone else w @ zz_g
+        out[d] = xp.vecdot(wz, w) + (xp.vecdot(spread, inner) if alone else spread @ inner)
+    return out
+
+
+def dot_group(w: Array, per_group: Array, groups: ColumnGroups) -> Array:
+    """w_d · v_g with g the column group of d, for v (G, K): (D,)."""
+    xp = array_namespace(w)
+    out = xp.empty_like(w[:, 0])
+    for g, d, alone in groups.parts:
+        out[d] = xp.vecdot(w[d], per_group[g]) if alone else w[d] @ per_group[g]
     return out
 
 
@@ -305,6 +311,11 @@ def assemble(block: Block, z_rows: Array, zz_rows: Array, logdet: Array, sums: S
     return Stats(block.n, xp.sum(zz_rows, axis=0), xp.sum(logdet) * rows_each, tuple(views))
 
 
+def spread_groups(values: Array, groups: ColumnGroups) -> Array:
+    """Each feature's group's value, (D, ...), or (1, ...) where one group has them all."""
+    return values if len(groups) == 1 else values[groups.index]
+
+
 def group_sum(values: Array, groups: ColumnGroups) -> Array:
     """Sum the rows (features) of `values` within each column group, (G, ...)."""
     xp = array_namespace(values)
@@ -326,8 +337,7 @@ def update_w(stats: ViewStats, view: ViewPosterior, model: ViewModel) -> ViewPos
     xp = array_namespace(stats.xz)
     alpha, gamma = view.alpha.mean, feature_gamma(view, model)
     tau = view.tau.mean + xp.zeros_like(view.b_mean)
-    index = stats.groups.index
-    pull = tau[:, None] * (stats.xz - view.b_mean[:, None] * stats.z_sum[index])
+    pull = tau[:, None] * (stats.xz - view.b_mean[:, None] * spread_groups(stats.z_sum, stats.groups))
     same_precision = isinstance(view.gamma, Fixed) and view.tau.mean.shape[0] == 1
     basis, spread = xp.zeros_like(stats.zz), xp.ones_like(pull)
     logdet, w_mean = xp.empty_like(tau), xp.empty_like(pull)
@@ -374,10 +384,9 @@ def _diagonal(values: Array) -> Array:
 
 def update_b(stats: ViewStats, view: ViewPosterior, model: ViewModel) -> ViewPosterior:
     """Var b_d = 1/(1 + n_d tau_d), <b_d> = Var b_d · tau_d Σ(x − <z>·<w_d>) (table 2)."""
-    xp = array_namespace(stats.xz)
-    index, tau = stats.groups.index, view.tau.mean
-    b_var = 1 / (1 + stats.n[index] * tau)
-    fitted = xp.sum(stats.z_sum[index] * view.w_mean, axis=1)
+    tau = view.tau.mean
+    b_var = 1 / (1 + stats.n[stats.groups.index] * tau)
+    fitted = dot_group(view.w_mean, stats.z_sum, stats.groups)
     return replace(view, b_mean=b_var * tau * (stats.x_sum - fitted), b_var=b_var)
 
 
@@ -386,7 +395,7 @@ def update_gamma(stats: ViewStats, view: ViewPosterior, model: ViewModel) -> Vie
     if isinstance(view.gamma, Fixed):
         return view
     xp = array_namespace(view.w_mean)
-    energy = xp.sum(w_second(view) * view.alpha.mean, axis=1)
+    energy = w_second(view) @ view.alpha.mean
     groups = ColumnGroups(model.relevance)
     size = group_sum(xp.ones_like(energy), groups)
     prior, n_components = model.gamma_prior, view.w_mean.shape[1]
@@ -396,7 +405,7 @@ def update_gamma(stats: ViewStats, view: ViewPosterior, model: ViewModel) -> Vie
 def update_alpha(stats: ViewStats, view: ViewPosterior, model: ViewModel) -> ViewPosterior:
     """Shape a0 + D/2, rate b0 + ½ Σ_d gamma_d <w_dk²> (table 2)."""
     xp = array_namespace(view.w_mean)
-    energy = xp.sum(feature_gamma(view, model)[:, None] * w_second(view), axis=0)
+    energy = feature_gamma(view, model) @ w_second(view)
     prior = model.alpha_prior
     return replace(
         view, alpha=Gamma(prior.shape + model.n_features / 2 + xp.zeros_like(energy), prior.rate + energy / 2)
@@ -419,8 +428,8 @@ def residual_second(stats: ViewStats, view: ViewPosterior) -> Array:
     """E Σ_n (x_nd − z_n·w_d − b_d)² over observed rows, (D,)."""
     xp = array_namespace(view.w_mean)
     index, w, b = stats.groups.index, view.w_mean, view.b_mean
-    cross = xp.sum(w * stats.xz, axis=1) + b * stats.x_sum
-    fitted = w_trace(view, stats.zz) + 2 * b * xp.sum(w * stats.z_sum[index], axis=1)
+    cross = xp.vecdot(w, stats.xz) + b * stats.x_sum
+    fitted = w_trace(view, stats.zz) + 2 * b * dot_group(w, stats.z_sum, stats.groups)
     return stats.xx - 2 * cross + fitted + stats.n[index] * (b**2 + view.b_var)
 
 

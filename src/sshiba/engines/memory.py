@@ -72,7 +72,9 @@ class MemoryEngine:
         masks = [view.observed if missing == "exact" else None for view in data]
         columns = [column_groups(mask, spec.n_features) for mask, spec in zip(masks, model.views)]
         self.groups = tuple(groups for groups, _ in columns)
-        width = sum(spec.n_features for spec in model.views)
+        # What a row needs besides its data: the latent x, and copies in double precision of what is stored in single.
+        kept = [v.target.dtype == np.float64 and not s.view.latent for v, s in zip(data, model.views)]
+        width = sum(spec.n_features for spec, in_place in zip(model.views, kept) if not in_place)
         self.order, parts = arrange_rows([seen for _, seen in columns], self.n_rows)
         in_order = np.array_equal(self.order, np.arange(self.n_rows))
         self.slices: list[slice] = []
@@ -129,7 +131,9 @@ class MemoryEngine:
                 x.extend(new)
                 total.append(stats)
             else:
-                for q, stats in in_threads(lambda block, q: local_step(block, q, told, hold_x), blocks, old):
+                # Many small matrices gain from threads over blocks, large products from those inside BLAS.
+                run = map if blocks[0].shared else in_threads
+                for q, stats in run(lambda block, q: local_step(block, q, told, hold_x), blocks, old):
                     x.append(q)
                     total.append(stats)
             crosses.append(cross)

@@ -95,7 +95,7 @@ class Categorical(View):
     def start_y(self, target: Array, zeros: Array) -> Array:
         xp, n_classes = array_namespace(zeros), zeros.shape[1]
         is_true = xp.arange(n_classes)[None, :] == target[:, None]
-        return CONFIDENT * (xp.where(is_true, 1.0, 0.0) - 1 / n_classes)
+        return CONFIDENT * (xp.astype(is_true, zeros.dtype) - 1 / n_classes)
 
     def predict(self, x: PredictiveX) -> tuple[Array, Array]:
         """Class probabilities and the standard deviations of their indicators.
