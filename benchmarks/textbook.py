@@ -1,4 +1,4 @@
-"""The paper's updates as printed, vectorised where the paper is, against one sweep of the library, on the faces of 7 people."""
+"""The paper's updates as printed, vectorised where the paper is, against a sweep of the library: faces of 7 people."""
 
 from __future__ import annotations
 

@@ -29,7 +29,7 @@ class Problem:
 
     def __post_init__(self) -> None:
         k = self.posterior.n_components
-        engine = MemoryEngine(self.data, self.model, self.missing, k, self.block_rows, self.space)
+        engine = MemoryEngine(self.data, self.model, self.missing, k, self.block_rows, self.space, 4)
         object.__setattr__(self, "engine", engine)
 
 

@@ -4,10 +4,8 @@ from __future__ import annotations
 
 from math import log, pi
 
-from array_api_compat import array_namespace
-
 from .model import Model, ViewModel
-from .special import gammaln
+from .special import array_namespace, gammaln
 from .state import Array, Fixed, Gamma, Posterior, Stats, ViewPosterior, ViewStats
 from .updates import residual_second, w_second
 

@@ -8,13 +8,13 @@ from dataclasses import dataclass, replace
 from typing import Any, Protocol
 
 import numpy as np
-from array_api_compat import array_namespace
 from joblib import Parallel, delayed, effective_n_jobs
 from threadpoolctl import threadpool_limits
 
 from .elbo import elbo
 from .model import Model
 from .rotation import find_rotation, objective, rotate
+from .special import array_namespace
 from .start import random_posterior
 from .state import ColumnGroups, Posterior, Stats
 from .updates import GLOBAL_UPDATES, apply_update, global_step

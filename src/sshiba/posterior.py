@@ -8,12 +8,12 @@ from functools import reduce
 from operator import add
 
 import numpy as np
-from array_api_compat import array_namespace
 
 from .elbo import x_term, z_term
 from .engines import Local, MemoryEngine
 from .likelihoods import PredictiveX
 from .model import Model, ViewModel
+from .special import array_namespace
 from .state import Array, Fixed, Gamma, Posterior, Stats, ViewPosterior
 from .updates import (
     Block,

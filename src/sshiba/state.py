@@ -10,9 +10,8 @@ from functools import cached_property
 from typing import Any
 
 import numpy as np
-from array_api_compat import array_namespace
 
-from .special import digamma
+from .special import array_namespace, digamma
 
 Array = Any  # any array that follows the array API standard
 

@@ -11,11 +11,9 @@ from dataclasses import dataclass, replace
 from math import log, pi
 from typing import Any, NamedTuple
 
-from array_api_compat import array_namespace
-
 from .likelihoods import View
 from .model import Model, ViewModel
-from .special import eye, zeros
+from .special import array_namespace, eye, zeros
 from .state import (
     Array,
     ColumnGroups,

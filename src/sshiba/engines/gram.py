@@ -14,9 +14,8 @@ from functools import reduce
 from operator import add
 
 import numpy as np
-from array_api_compat import array_namespace
 
-from ..special import zeros
+from ..special import array_namespace, zeros
 from ..state import Array, Stats
 from ..updates import Block, LocalX, Message, XSums, assemble, update_view_x, z_covariance
 

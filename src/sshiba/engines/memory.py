@@ -20,7 +20,7 @@ from .gram import Cross, Gram, gram_step, static_columns, take_cross, take_gram
 
 logger = logging.getLogger("sshiba")
 
-MIN_SHARED = 8  # rows of one pattern of holes that are worth a block of their own
+WORTH_A_BLOCK = 2_000_000  # n·K³: what rows of one pattern of holes must save to have a block of their own
 BLOCK_BYTES = 2**26  # working memory of one block of rows that share a covariance of z
 OWN_BLOCK_BYTES = 2**23  # of rows with a covariance each: small enough for the caches
 
@@ -47,6 +47,8 @@ class MemoryEngine:
         Rows per block, instead of what BLOCK_BYTES allows.
     engine : "auto", "memory" or "gram"
         Work in Gram space where that is cheaper, never, or wherever it can be.
+    min_shared : int, optional
+        Rows of one pattern of holes that get a block of their own, instead of what WORTH_A_BLOCK says.
 
     Attributes
     ----------
@@ -66,6 +68,7 @@ class MemoryEngine:
         n_components: int = 50,
         block_rows: int | None = None,
         engine: str = "auto",
+        min_shared: int | None = None,
     ) -> None:
         self.model = model
         self.n_rows = len(data[0].target)
@@ -75,7 +78,9 @@ class MemoryEngine:
         # What a row needs besides its data: the latent x, and copies in double precision of what is stored in single.
         kept = [v.target.dtype == np.float64 and not s.view.latent for v, s in zip(data, model.views)]
         width = sum(spec.n_features for spec, in_place in zip(model.views, kept) if not in_place)
-        self.order, parts = arrange_rows([seen for _, seen in columns], self.n_rows)
+        self.order, parts = arrange_rows(
+            [seen for _, seen in columns], self.n_rows, min_shared or max(8, WORTH_A_BLOCK // n_components**3)
+        )
         in_order = np.array_equal(self.order, np.arange(self.n_rows))
         self.slices: list[slice] = []
         self.blocks: list[Block] = []
@@ -176,14 +181,16 @@ def column_groups(observed: np.ndarray | None, n_features: int) -> tuple[ColumnG
     return ColumnGroups(index), observed[:, first]
 
 
-def arrange_rows(observed: Sequence[np.ndarray], n_rows: int) -> tuple[np.ndarray, list[tuple[slice, bool]]]:
+def arrange_rows(
+    observed: Sequence[np.ndarray], n_rows: int, min_shared: int
+) -> tuple[np.ndarray, list[tuple[slice, bool]]]:
     """An order of the rows, and its parts, each with whether its rows share one pattern of holes.
 
-    Patterns of MIN_SHARED rows or more come first, one part each; the rows of all others make one last part.
+    Patterns of `min_shared` rows or more come first, one part each; the rows of all others make one last part.
     """
     pattern = row_patterns([seen for seen in observed if len(seen) == n_rows and not seen.all()], n_rows)
     counts = np.bincount(pattern)
-    common = counts >= min(MIN_SHARED, n_rows)
+    common = counts >= min(min_shared, n_rows)
     key = np.where(common[pattern], pattern, len(counts))
     order = np.argsort(key, kind="stable")
     edges = np.flatnonzero(np.diff(key[order], prepend=-1, append=-2)) if n_rows else np.zeros(0, dtype=int)

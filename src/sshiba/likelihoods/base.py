@@ -10,9 +10,9 @@ from typing import Any, ClassVar
 
 import numpy as np
 import pandas as pd
-from array_api_compat import array_namespace
 
 from ..coding import Coding, ViewData
+from ..special import array_namespace
 from ..state import Array, LatentX
 
 CONFIDENT = 2.5  # how far from 0 the latent x of a target lies at the start

@@ -8,7 +8,6 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
-from array_api_compat import array_namespace
 from scipy.special import expit
 
 from ..cells import (
@@ -22,7 +21,7 @@ from ..cells import (
     warn_constant,
 )
 from ..coding import Coding, ViewData, plain_names, shrink_mask, unit_coding
-from ..special import like, log_sigmoid
+from ..special import array_namespace, like, log_sigmoid
 from ..state import Array, LatentX
 from .base import CONFIDENT, PredictiveX, View, is_positive
 

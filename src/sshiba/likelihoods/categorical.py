@@ -8,11 +8,10 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
-from array_api_compat import array_namespace
 
 from ..cells import column_kinds, holds_only_zero_one, looks_numeric
 from ..coding import Coding, ViewData, first_few, plain_names, show, shrink_mask, unit_coding
-from ..special import like
+from ..special import array_namespace, like
 from ..state import Array, LatentX
 from .base import CONFIDENT, PredictiveX, View
 from .probit import argmax_probabilities, moments, sobol_normal

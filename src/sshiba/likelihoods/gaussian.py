@@ -7,7 +7,6 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
-from array_api_compat import array_namespace
 
 from ..cells import (
     count_observed,
@@ -20,6 +19,7 @@ from ..cells import (
     warn_constant,
 )
 from ..coding import Coding, ViewData, first_few, plain_names, shrink_mask
+from ..special import array_namespace
 from ..state import Array, LatentX
 from .base import PredictiveX, View
 

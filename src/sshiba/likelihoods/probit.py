@@ -7,11 +7,11 @@ from functools import lru_cache
 from math import exp, log, pi
 
 import numpy as np
-from array_api_compat import array_namespace, is_numpy_array
+from array_api_compat import is_numpy_array
 from scipy.special import ndtri
 from scipy.stats import qmc
 
-from ..special import log_ndtr, log_sum_exp
+from ..special import array_namespace, log_ndtr, log_sum_exp
 from ..state import Array
 
 N_NODES = 32
