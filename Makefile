@@ -35,8 +35,9 @@ format: setup  ## rewrite files in the house style
 	$(BIN)/ruff check --fix .
 	$(BIN)/ruff format .
 
-bench: setup  ## the benchmarks
-	$(BIN)/python benchmarks/sweep.py
+bench: setup  ## all benchmarks, peers beside us (about half an hour); QUICK=--quick takes five minutes
+	$(BIN)/python -m pip install --quiet -e '.[bench]'
+	$(BIN)/python benchmarks/run.py $(QUICK)
 
 clean:  ## remove .venv and caches
 	rm -rf $(VENV) .pytest_cache .ruff_cache .mypy_cache .hypothesis out

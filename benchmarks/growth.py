@@ -1,0 +1,136 @@
+"""How a sweep grows with rows, features, factors, holes and patterns of holes, and what of it is matrix products."""
+
+from __future__ import annotations
+
+import json
+import sys
+import time
+from collections.abc import Sequence
+
+import numpy as np
+from common import OUT, Row, interleaved, machine, report
+
+from sshiba.coding import ViewData
+from sshiba.elbo import elbo
+from sshiba.engines import MemoryEngine
+from sshiba.likelihoods import Real
+from sshiba.model import Model, Priors, view_model
+from sshiba.start import random_posterior
+from sshiba.updates import global_step
+
+
+def sweep_seconds(
+    n: int, d: int, k: int, select: bool = False, seen: np.ndarray | None = None, engine: str = "auto", repeats: int = 5
+) -> float:
+    """The median time of a whole sweep, with its bound, at K = k."""
+    rng = np.random.default_rng(0)
+    X = rng.standard_normal((n, 10)) @ rng.standard_normal((10, d))
+    X += rng.standard_normal((n, d))
+    X /= X.std(axis=0)
+    counts = np.full(d, float(n)) if seen is None else seen.sum(axis=0).astype(float)
+    if seen is not None:
+        X *= seen
+    model = Model((view_model("x", Real(select_features=select), counts, np.ones(d), Priors()),))
+    rows = MemoryEngine([ViewData(X, seen)], model, n_components=k, engine=engine)
+    posterior = random_posterior(model, k, rows.groups, rng)
+    local = rows.start(posterior)
+    times = []
+    for _ in range(repeats + 1):
+        began = time.perf_counter()
+        local, stats = rows.local_step(posterior, local)
+        posterior = global_step(stats, posterior, model)
+        elbo(posterior, stats, model)
+        times.append(time.perf_counter() - began)
+    return float(np.median(times[1:]))
+
+
+def patterns_mask(n: int, d: int, n_patterns: int) -> np.ndarray:
+    rng = np.random.default_rng(0)
+    return (rng.random((n_patterns, d)) < 0.8)[rng.integers(0, n_patterns, n)]
+
+
+def against_products(n: int, d: int, k: int) -> Row:
+    """A sweep of the direct path against the products that it cannot avoid: X B, Xᵀ Z, and four of D x K x K."""
+    rng = np.random.default_rng(0)
+    X, B, Z, U = (rng.standard_normal(s) for s in ((n, d), (d, k), (n, k), (k, k)))
+
+    def bare() -> None:
+        X @ B
+        X.T @ Z
+        for _ in range(4):
+            B @ U
+
+    products = interleaved([bare], 5)[0]
+    whole = sweep_seconds(n, d, k, select=True, engine="memory")
+    note = f"a sweep takes {whole / products:.2f} times its bare products"
+    return Row("share", f"direct sweep, N={n}, D={d}, K={k}", "bare products", products, whole, 0.5, note)
+
+
+def main(quick: bool = False) -> list[Row]:
+    curves: dict[str, list[tuple[float, float]]] = {}
+    rows_ = (10_000, 100_000) if quick else (10_000, 100_000, 1_000_000)
+    curves["rows N (D=200, K=25, complete)"] = [(n, sweep_seconds(n, 200, 25, repeats=9)) for n in rows_]
+    features = (500, 2000) if quick else (500, 1000, 2000, 4000, 8000)
+    curves["features D (selection, N=500, K=100)"] = [(d, sweep_seconds(500, d, 100, select=True)) for d in features]
+    factors = (25, 100) if quick else (25, 50, 100, 200)
+    curves["factors K (N=2000, D=500)"] = [(k, sweep_seconds(2000, 500, k)) for k in factors]
+    rng = np.random.default_rng(0)
+    shares = (0.0, 0.5) if quick else (0.0, 0.05, 0.1, 0.25, 0.5)
+    holes = [(h, sweep_seconds(1000, 100, 30, seen=None if h == 0 else rng.random((1000, 100)) >= h)) for h in shares]
+    curves["share of holes (N=1000, D=100, K=30)"] = holes
+    counts = (1, 1000) if quick else (1, 4, 16, 64, 256, 1000)
+    curves["patterns of holes (N=1000, D=100, K=30)"] = [
+        (p, sweep_seconds(1000, 100, 30, seen=patterns_mask(1000, 100, p))) for p in counts
+    ]
+    OUT.mkdir(parents=True, exist_ok=True)
+    (OUT / "growth.json").write_text(json.dumps({"machine": machine(), "curves": curves}, indent=1))
+    draw(curves)
+    by_n, by_d = curves["rows N (D=200, K=25, complete)"], curves["features D (selection, N=500, K=100)"]
+    per_feature = [s / d for d, s in by_d]
+    spread = max(per_feature) / min(per_feature)
+    return [
+        Row(
+            "growth",
+            f"N from {by_n[0][0]:,} to {by_n[-1][0]:,}, D=200",
+            "1.2 x the first",
+            1.2 * by_n[0][1],
+            by_n[-1][1],
+            1,
+        ),
+        Row(
+            "growth",
+            f"D from {by_d[0][0]} to {by_d[-1][0]}, time per feature",
+            "1.3 x the least",
+            1.3,
+            spread,
+            1,
+            "ratios",
+        ),
+        against_products(2000 if quick else 10_000, 2000, 100),
+    ]
+
+
+def draw(curves: dict[str, Sequence[tuple[float, float]]]) -> None:
+    import matplotlib
+
+    matplotlib.use("Agg")
+    import matplotlib.pyplot as plt
+
+    figure, axes = plt.subplots(1, len(curves), figsize=(3.2 * len(curves), 2.8))
+    for ax, (name, points) in zip(axes, curves.items()):
+        x, y = zip(*points)
+        ax.plot(x, [1000 * s for s in y], "o-", color="#0072b2")
+        if min(x) > 0:
+            ax.set_xscale("log")
+        ax.set_ylim(0, 1150 * max(y))
+        title, _, detail = name.partition(" (")
+        ax.set_title(title, fontsize=10)
+        ax.set_xlabel(detail.rstrip(")"), fontsize=8)
+    axes[0].set_ylabel("ms per sweep")
+    figure.tight_layout()
+    figure.savefig(OUT / "growth.png", dpi=130)
+    plt.close(figure)
+
+
+if __name__ == "__main__":
+    report(main("--quick" in sys.argv), "growth_rows")

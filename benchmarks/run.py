@@ -1,0 +1,34 @@
+"""All benchmarks: one table, one JSON. `--quick` finishes in five minutes."""
+
+from __future__ import annotations
+
+import sys
+import warnings
+
+import growth
+import holes
+import kernels
+import mofa
+import peers
+import textbook
+from common import Row, report
+from rich.console import Console
+
+
+def main() -> None:
+    quick = "--quick" in sys.argv
+    console = Console(stderr=True)
+    rows: list[Row] = []
+    for module in (holes, kernels, textbook, peers, growth, mofa):
+        console.print(f"{module.__name__} ...")
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            try:
+                rows += module.main(quick)
+            except ImportError as error:
+                console.print(f"{module.__name__}: left out, {error}. Install it with: pip install 'sshiba[bench]'")
+    report(rows, "quick" if quick else "bench")
+
+
+if __name__ == "__main__":
+    main()
