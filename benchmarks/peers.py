@@ -42,7 +42,7 @@ def compare(name: str, X: np.ndarray, k: int) -> Row:
         model = SSHIBA(k, {"x": Real()}, max_iter=n_sweeps, random_state=0).fit({"x": train})
         ours = time.perf_counter() - began
         score = point_score(model, test)
-        if score >= target - 1e-3 * abs(target):
+        if score >= target - 1e-4 * abs(target):
             break
     note = f"log-likelihood {score:.3f} (theirs {target:.3f}), {model.n_iter_} sweeps, {model.n_components_} factors"
     return Row("peers", f"{name}, {train.shape[0]} x {train.shape[1]}, K={k}", "FactorAnalysis", theirs, ours, 1, note)
