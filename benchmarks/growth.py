@@ -122,6 +122,8 @@ def draw(curves: dict[str, Sequence[tuple[float, float]]]) -> None:
         ax.plot(x, [1000 * s for s in y], "o-", color="#0072b2")
         if min(x) > 0:
             ax.set_xscale("log")
+            ax.set_xticks(x, [f"{v:,.0f}" if v < 1e5 else f"{v:.0e}" for v in x], fontsize=7)
+            ax.minorticks_off()
         ax.set_ylim(0, 1150 * max(y))
         title, _, detail = name.partition(" (")
         ax.set_title(title, fontsize=10)

@@ -6,7 +6,7 @@ Equation and table numbers are the paper's. Shapes: n rows of a block, D feature
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from math import log, pi
 from typing import Any, NamedTuple
@@ -27,6 +27,8 @@ from .state import (
     ViewStats,
 )
 
+CACHED_CELLS = 2**16  # of a D x K array: half a megabyte
+
 # ---------------------------------------------------------------------------------------------- moments of W
 
 
@@ -45,11 +47,15 @@ def w_trace(view: ViewPosterior, zz: Array) -> Array:
     xp = array_namespace(zz)
     cov = view.w_cov
     out = xp.empty_like(view.b_mean)
-    for g, d, alone in cov.groups.parts:
-        zz_g, basis, w, spread = zz[g], cov.basis[g], view.w_mean[d], cov.spread[d]
+    for g, features, alone in cov.groups.parts:
+        zz_g, basis = zz[g], cov.basis[g]
         inner = xp.sum(basis * (zz_g @ basis), axis=-2)  # diag(Bᵀ zz B)
-        wz = (w[:, None, :] @ zz_g)[:, 0, :] if alone else w @ zz_g
-        out[d] = xp.vecdot(wz, w) + (xp.vecdot(spread, inner) if alone else spread @ inner)
+        if alone:
+            w = view.w_mean[features]
+            out[features] = xp.vecdot((w[:, None, :] @ zz_g)[:, 0, :], w) + xp.vecdot(cov.spread[features], inner)
+            continue
+        for d in in_cache(features, *view.w_mean.shape):
+            out[d] = xp.vecdot(view.w_mean[d] @ zz_g, view.w_mean[d]) + cov.spread[d] @ inner
     return out
 
 
@@ -309,11 +315,6 @@ def assemble(block: Block, z_rows: Array, zz_rows: Array, logdet: Array, sums: S
     return Stats(block.n, xp.sum(zz_rows, axis=0), xp.sum(logdet) * rows_each, tuple(views))
 
 
-def spread_groups(values: Array, groups: ColumnGroups) -> Array:
-    """Each feature's group's value, (D, ...), or (1, ...) where one group has them all."""
-    return values if len(groups) == 1 else values[groups.index]
-
-
 def group_sum(values: Array, groups: ColumnGroups) -> Array:
     """Sum the rows (features) of `values` within each column group, (G, ...)."""
     xp = array_namespace(values)
@@ -335,25 +336,41 @@ def update_w(stats: ViewStats, view: ViewPosterior, model: ViewModel) -> ViewPos
     xp = array_namespace(stats.xz)
     alpha, gamma = view.alpha.mean, feature_gamma(view, model)
     tau = view.tau.mean + xp.zeros_like(view.b_mean)
-    pull = tau[:, None] * (stats.xz - view.b_mean[:, None] * spread_groups(stats.z_sum, stats.groups))
     same_precision = isinstance(view.gamma, Fixed) and view.tau.mean.shape[0] == 1
-    basis, spread = xp.zeros_like(stats.zz), xp.ones_like(pull)
-    logdet, w_mean = xp.empty_like(tau), xp.empty_like(pull)
-    for g, d, alone in stats.groups.parts:
+    basis, spread = xp.zeros_like(stats.zz), xp.ones_like(stats.xz)
+    logdet, w_mean = xp.empty_like(tau), xp.empty_like(stats.xz)
+    for g, features, alone in stats.groups.parts:
         if alone:
+            d = features
             precision = gamma[d][:, None, None] * _diagonal(alpha) + tau[d][:, None, None] * stats.zz[g]
             basis[g], logdet[d] = _inverse_root(precision)
-            half = (pull[d][:, None, :] @ basis[g])[:, 0, :]
+            pull = tau[d][:, None] * (stats.xz[d] - view.b_mean[d][:, None] * stats.z_sum[g])
+            half = (pull[:, None, :] @ basis[g])[:, 0, :]
             w_mean[d] = (basis[g] @ half[:, :, None])[:, :, 0]
             continue
         if same_precision:
-            basis[g], logdet[d] = _inverse_root(_diagonal(alpha) + tau[0] * stats.zz[g])
+            basis[g], log_det = _inverse_root(_diagonal(alpha) + tau[0] * stats.zz[g])
         else:
             basis[g], eigenvalues = _scaled_eigenbasis(stats.zz[g], alpha)
-            spread[d] = 1 / (gamma[d][:, None] + tau[d][:, None] * eigenvalues)
-            logdet[d] = xp.sum(xp.log(spread[d]), axis=1) - xp.sum(xp.log(alpha))
-        w_mean[d] = ((pull[d] @ basis[g]) * spread[d]) @ basis[g].T
+            log_det = -xp.sum(xp.log(alpha))
+        for d in in_cache(features, *stats.xz.shape):
+            half = (stats.xz[d] - view.b_mean[d][:, None] * stats.z_sum[g]) @ basis[g]
+            logdet[d] = log_det
+            if not same_precision:
+                precision = gamma[d][:, None] + tau[d][:, None] * eigenvalues
+                logdet[d] -= xp.sum(xp.log(precision), axis=1)
+                spread[d] = 1 / precision
+                half *= spread[d]
+            w_mean[d] = (half * tau[d][:, None]) @ basis[g].T
     return replace(view, w_mean=w_mean, w_cov=RowCovariance(basis, spread, logdet, stats.groups))
+
+
+def in_cache(features: Any, n_features: int, n_components: int) -> Iterator[Any]:
+    """Some features, or all, in portions whose D x K arrays stay in a core's cache."""
+    step = max(1, CACHED_CELLS // n_components)
+    if isinstance(features, slice):
+        return (slice(a, min(a + step, n_features)) for a in range(0, n_features, step))
+    return (features[a : a + step] for a in range(0, len(features), step))
 
 
 def _inverse_root(precision: Array) -> tuple[Array, Array]:

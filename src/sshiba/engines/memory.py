@@ -164,7 +164,8 @@ def choose_gram(engine: str, blocks: Sequence[Block], n_components: int) -> bool
     S = sum(len(blocks[0].views[i].groups.index) for i in static)
     T = sum(len(blocks[0].views[i].groups.index) for i in latent)
     direct = n * (2 * (S + 2 * T) * n_components + n_components**2)
-    gram = (S + T) ** 2 * n_components + n * (2 * S * T + 3 * T**2)
+    # Narrow products run at the speed of memory, not of multiplication: T counts for 16 at least.
+    gram = (S + T) ** 2 * n_components + n * (2 * S * max(T, 16) + 3 * T**2 if T else 0)
     fits = max(BLOCK_BYTES, 8 * n * S) >= 8 * S * S
     return fits and gram < direct
 
