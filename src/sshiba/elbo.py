@@ -5,9 +5,10 @@ from __future__ import annotations
 from math import log, pi
 
 from .model import Model, ViewModel
+from .moments import w_second
 from .special import array_namespace, gammaln
 from .state import Array, Fixed, Gamma, Posterior, Stats, ViewPosterior, ViewStats
-from .updates import residual_second, w_second
+from .updates import residual_second
 
 
 def elbo(posterior: Posterior, stats: Stats, model: Model) -> dict[str, float]:

@@ -21,6 +21,8 @@ from .engines import MemoryEngine
 from .fit import Fit, Options, Progress, run_restarts
 from .likelihoods import View
 from .model import Model, Priors, build_model
+from .moments import w_second
+from .options import check_options, seed_sequence
 from .posterior import (
     factors,
     feature_relevance,
@@ -32,7 +34,6 @@ from .posterior import (
 )
 from .progress import FitBar
 from .sampling import sample_rows
-from .updates import w_second
 from .views import Schema, fill, read_new, read_training, std_to_user, to_user
 
 logger = logging.getLogger("sshiba")
@@ -354,54 +355,6 @@ class SSHIBA(BaseEstimator):
         if target in data and data[target].observed is None and len(data[target].target):
             raise ValueError(f"view {target!r} is the target but is given complete: leave it out of the views.")
         return [target]
-
-
-def check_options(model: SSHIBA) -> None:
-    """Refuse options that make no sense, in one sentence each."""
-    for name in ("n_components", "n_init", "max_iter"):
-        value = getattr(model, name)
-        if isinstance(value, bool) or not isinstance(value, int | np.integer):
-            raise TypeError(f"{name} must be a whole number, not {value!r}.")
-        if value < 1:
-            raise ValueError(f"{name} must be at least 1, not {value}.")
-    for name, high in (("tol", np.inf), ("prune_tol", 1.0), ("max_time", np.inf)):
-        value = getattr(model, name)
-        if value is None and name == "max_time":
-            continue
-        if isinstance(value, bool) or not isinstance(value, int | float | np.number):
-            raise TypeError(f"{name} must be a number, not {value!r}.")
-        if not 0 <= value < high:
-            raise ValueError(f"{name} must be in [0, {high:g}), not {value!r}.")
-    if model.priors is not None and not isinstance(model.priors, Priors):
-        raise TypeError(f"priors must be a Priors(...), not {model.priors!r}.")
-    if model.callback is not None and not callable(model.callback):
-        raise TypeError(f"callback must be a function of one Progress, not {model.callback!r}.")
-    if model.n_jobs is not None and (not isinstance(model.n_jobs, int | np.integer) or model.n_jobs == 0):
-        raise ValueError(f"n_jobs must be a whole number other than 0, or None, not {model.n_jobs!r}.")
-    choices = {
-        "missing": ("exact", "mean-field"),
-        "acceleration": ("rotation", None),
-        "dtype": ("float64", "float32"),
-    }
-    for name, allowed in choices.items():
-        if getattr(model, name) not in allowed:
-            raise ValueError(f"{name} must be one of {allowed}, not {getattr(model, name)!r}.")
-    if model.device not in (None, "cpu"):
-        raise ValueError(f"device={model.device!r} is not available in this version; leave it None.")
-    if model.engine not in ("auto", "memory", "gram"):
-        raise ValueError(f"engine={model.engine!r} is not available in this version; use 'auto', 'memory' or 'gram'.")
-
-
-def seed_sequence(random_state: Any) -> np.random.SeedSequence:
-    """From None, a whole number, or a NumPy generator of either kind, which moves on."""
-    if isinstance(random_state, np.random.RandomState):
-        return np.random.SeedSequence(int(random_state.randint(2**31)))
-    if isinstance(random_state, np.random.Generator):
-        return np.random.SeedSequence(int(random_state.integers(2**63)))
-    is_number = isinstance(random_state, int | np.integer) and not isinstance(random_state, bool)
-    if random_state is not None and not (is_number and random_state >= 0):
-        raise ValueError(f"random_state must be None, a whole number or a NumPy generator, not {random_state!r}.")
-    return np.random.SeedSequence(random_state)
 
 
 def observed_cells(schema: Schema) -> int:

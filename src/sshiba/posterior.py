@@ -13,22 +13,10 @@ from .elbo import x_term, z_term
 from .engines import Local, MemoryEngine
 from .likelihoods import PredictiveX
 from .model import Model, ViewModel
+from .moments import w_second, w_trace
 from .special import array_namespace
 from .state import Array, Fixed, Gamma, Posterior, Stats, ViewPosterior
-from .updates import (
-    Block,
-    LocalX,
-    Message,
-    ZPrior,
-    collect,
-    messages,
-    prepare_z,
-    start_x,
-    update_x,
-    update_z,
-    w_second,
-    w_trace,
-)
+from .updates import Block, LocalX, Message, ZPrior, collect, messages, prepare_z, start_x, update_x, update_z
 
 MAX_ROUNDS = 1000  # of q(z) and q(x) for new rows
 Z_TOL = 1e-7  # largest change of a factor at which they stop

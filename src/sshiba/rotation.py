@@ -11,9 +11,10 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from .model import Model
+from .moments import feature_gamma, weighted_ww
 from .special import like
 from .state import ColumnGroups, Posterior, Stats
-from .updates import feature_gamma, update_alpha, weighted_ww
+from .updates import update_alpha
 
 DAMPING = 0.99  # of the largest coupling at which a pair of factors still has one best angle
 MAX_HALVINGS = 8

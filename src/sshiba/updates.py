@@ -6,13 +6,14 @@ Equation and table numbers are the paper's. Shapes: n rows of a block, D feature
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from math import log, pi
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from .likelihoods import View
 from .model import Model, ViewModel
+from .moments import dot_group, feature_gamma, group_sum, in_cache, w_second, w_trace, weighted_ww
 from .special import array_namespace, eye, zeros
 from .state import (
     Array,
@@ -26,77 +27,6 @@ from .state import (
     ViewPosterior,
     ViewStats,
 )
-
-CACHED_CELLS = 2**16  # of a D x K array: half a megabyte
-
-# ---------------------------------------------------------------------------------------------- moments of W
-
-
-def feature_gamma(view: ViewPosterior, model: ViewModel) -> Array:
-    """<gamma_d> for each feature, (D,)."""
-    return view.gamma.mean[model.relevance]
-
-
-def w_second(view: ViewPosterior) -> Array:
-    """<w_dk²>, (D, K)."""
-    return view.w_cov.diagonal + view.w_mean**2
-
-
-def w_trace(view: ViewPosterior, zz: Array) -> Array:
-    """tr(<w_d w_dᵀ> zz_g) with g the column group of d, (D,)."""
-    xp = array_namespace(zz)
-    cov = view.w_cov
-    out = xp.empty_like(view.b_mean)
-    for g, features, alone in cov.groups.parts:
-        zz_g, basis = zz[g], cov.basis[g]
-        inner = xp.sum(basis * (zz_g @ basis), axis=-2)  # diag(Bᵀ zz B)
-        if alone:
-            w = view.w_mean[features]
-            out[features] = xp.vecdot((w[:, None, :] @ zz_g)[:, 0, :], w) + xp.vecdot(cov.spread[features], inner)
-            continue
-        for d in in_cache(features, *view.w_mean.shape):
-            out[d] = xp.vecdot(view.w_mean[d] @ zz_g, view.w_mean[d]) + cov.spread[d] @ inner
-    return out
-
-
-def dot_group(w: Array, per_group: Array, groups: ColumnGroups) -> Array:
-    """w_d · v_g with g the column group of d, for v (G, K): (D,)."""
-    xp = array_namespace(w)
-    out = xp.empty_like(w[:, 0])
-    for g, d, alone in groups.parts:
-        out[d] = xp.vecdot(w[d], per_group[g]) if alone else w[d] @ per_group[g]
-    return out
-
-
-def weighted_ww(view: ViewPosterior, c: Array, groups: ColumnGroups) -> Array:
-    """Σ_{d in group} c_d <w_d w_dᵀ> for each of `groups`, (G, K, K); they need not be the groups of the fit."""
-    xp = array_namespace(view.w_mean)
-    cov, n_components = view.w_cov, view.w_mean.shape[1]
-    out = zeros((len(groups), n_components, n_components), c)
-    for g, d, alone in groups.parts:
-        w = view.w_mean[d]
-        if alone:
-            basis = cov.basis[cov.groups.index[d]]
-            scaled = basis * (c[d][:, None] * cov.spread[d])[:, None, :]
-            out[g] = scaled @ xp.matrix_transpose(basis) + c[d][:, None, None] * w[:, :, None] * w[:, None, :]
-        else:
-            out[g] = w.T @ (c[d][:, None] * w) + _summed_cov(cov, c, d)
-    return out
-
-
-def _summed_cov(cov: RowCovariance, c: Array, features: Any) -> Array:
-    """Σ_d c_d Σ_d over some features, (K, K)."""
-    xp = array_namespace(c)
-    inside = cov.groups.index[features]
-    weighted = c[features][:, None] * cov.spread[features]
-    if len(cov.groups) == 1:
-        basis = cov.basis[0]
-        return (basis * xp.sum(weighted, axis=0)) @ basis.T
-    # Side by side, the scaled bases make one K x (D·K) matrix whose product with itself is the sum.
-    half = cov.basis[inside] * xp.sqrt(weighted)[:, None, :]
-    flat = xp.reshape(xp.permute_dims(half, (1, 0, 2)), (half.shape[1], -1))
-    return flat @ flat.T
-
 
 # -------------------------------------------------------------------------------------------------- local step
 
@@ -315,15 +245,6 @@ def assemble(block: Block, z_rows: Array, zz_rows: Array, logdet: Array, sums: S
     return Stats(block.n, xp.sum(zz_rows, axis=0), xp.sum(logdet) * rows_each, tuple(views))
 
 
-def group_sum(values: Array, groups: ColumnGroups) -> Array:
-    """Sum the rows (features) of `values` within each column group, (G, ...)."""
-    xp = array_namespace(values)
-    out = zeros((len(groups), *values.shape[1:]), values)
-    for g, d, alone in groups.parts:
-        out[g] = values[d] if alone else xp.sum(values[d], axis=0)
-    return out
-
-
 # ------------------------------------------------------------------------------------------------- global step
 
 
@@ -363,14 +284,6 @@ def update_w(stats: ViewStats, view: ViewPosterior, model: ViewModel) -> ViewPos
                 half *= spread[d]
             w_mean[d] = (half * tau[d][:, None]) @ basis[g].T
     return replace(view, w_mean=w_mean, w_cov=RowCovariance(basis, spread, logdet, stats.groups))
-
-
-def in_cache(features: Any, n_features: int, n_components: int) -> Iterator[Any]:
-    """Some features, or all, in portions whose D x K arrays stay in a core's cache."""
-    step = max(1, CACHED_CELLS // n_components)
-    if isinstance(features, slice):
-        return (slice(a, min(a + step, n_features)) for a in range(0, n_features, step))
-    return (features[a : a + step] for a in range(0, len(features), step))
 
 
 def _inverse_root(precision: Array) -> tuple[Array, Array]:
