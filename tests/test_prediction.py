@@ -1,5 +1,7 @@
 """The bound and the predictive variance against sampling from the fitted posterior."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from cases import Problem, covariances, make_problem
@@ -31,23 +33,31 @@ def draw_globals(view: ViewPosterior, rng: np.random.Generator):
 
 @pytest.mark.parametrize("holes", ["none", "cells"])
 def test_predictive_variance_against_sampling(holes: str) -> None:
-    """Noise, z, W and b: all four parts."""
+    """Noise, z, W and b: all four parts, in a posterior in which each is large enough to be missed."""
     rng = np.random.default_rng(0)
-    problem = make_problem([Real(), Real(noise="view")], [4, 3], [holes, "none"], n=15, n_components=2)
+    problem = make_problem([Real(), Real(noise="view")], [4, 3], [holes, "none"], n=9, n_components=2)
     posterior, _, _ = fitted(problem)
     part = next(iter(infer_rows(problem.engine, posterior)))
-    n_draws = 20_000
-    for view in posterior.views:
-        z_mean, z_cov = part.z_mean[:2], part.z_cov[: 1 if part.block.shared else 2]
+    n_draws = 200_000
+    for fitted_view in posterior.views:
+        view = fitted_view
+        spread = 0.1 + rng.random(view.w_cov.spread.shape) / np.max(view.w_cov.basis**2)
+        w_cov = replace(view.w_cov, spread=spread)
+        view = replace(view, w_mean=rng.normal(size=view.w_mean.shape), w_cov=w_cov, b_var=0.2 + view.b_var)
+        z_mean, z_cov = 0.5 + part.z_mean[:1], part.z_cov[:1]
         x = predictive_x(view, z_mean, z_cov)
-        draws = np.empty((n_draws, 2, len(view.b_mean)))
-        root = np.broadcast_to(np.linalg.cholesky(z_cov), (2, 2, 2))
-        for i in range(n_draws):
-            w, b, tau = draw_globals(view, rng)
-            z = z_mean + (root @ rng.standard_normal((2, 2, 1)))[:, :, 0]
-            draws[i] = z @ w.T + b + rng.standard_normal((2, len(b))) / np.sqrt(tau)
-        np.testing.assert_allclose(x.mean, draws.mean(0), atol=0.05)
-        np.testing.assert_allclose(np.sqrt(x.var), draws.std(0), rtol=0.06)
+        parts = {"noise": x.noise_var, "z": (x.z_factor**2).sum(-1), "W": x.own_var - view.b_var, "b": view.b_var}
+        assert all((part / x.var > 0.03).any() for part in parts.values())
+        size = (n_draws, len(view.b_mean))
+        w = view.w_mean + np.einsum(
+            "dkl,ndl->ndk", np.linalg.cholesky(covariances(view.w_cov)), rng.normal(size=(*size, 2))
+        )
+        z = z_mean + rng.normal(size=(n_draws, 2)) @ np.linalg.cholesky(z_cov[0]).T
+        b = view.b_mean + np.sqrt(view.b_var) * rng.normal(size=size)
+        tau = rng.gamma(view.tau.shape, 1 / view.tau.rate, size=(n_draws, len(view.tau.rate)))
+        draws = np.einsum("nk,ndk->nd", z, w) + b + rng.normal(size=size) / np.sqrt(tau)
+        np.testing.assert_allclose(x.mean[0], draws.mean(0), atol=0.03)
+        np.testing.assert_allclose(x.var[0], draws.var(0), rtol=0.02)
 
 
 def test_samples_have_the_predictive_moments() -> None:
