@@ -197,7 +197,7 @@ def sweep(engine: Engine, state: State, rotating: bool, hold_x: bool = False) ->
             posterior, stats = rotate(posterior, stats, engine.model, R)
     new = replace(measured(engine.model, posterior, local, stats), gain=gain)
     if not new.bound >= state.bound - ROUNDING * new.size:
-        raise BoundError(blame(engine, state, new))
+        raise BoundError(blame(engine, state, new, hold_x))
     return new
 
 
@@ -206,9 +206,9 @@ def measured(model: Model, posterior: Posterior, local: Any, stats: Stats) -> St
     return State(posterior, local, stats, sum(terms), sum(abs(t) for t in terms))
 
 
-def blame(engine: Engine, before: State, after: State) -> str:
+def blame(engine: Engine, before: State, after: State, hold_x: bool) -> str:
     """Repeat a sweep update by update, and name the one that lowered the bound."""
-    local, stats = engine.local_step(before.posterior, before.local)
+    local, stats = engine.local_step(before.posterior, before.local, hold_x)
     state = measured(engine.model, before.posterior, local, stats)
     culprit = "the local step (z, x)"
     if state.bound >= before.bound - ROUNDING * state.size:
