@@ -1,4 +1,4 @@
-"""Shared by all tests: one BLAS thread less noise, and the real data sets where they are."""
+"""Shared by all tests: the real data sets, where they are."""
 
 import os
 from pathlib import Path
