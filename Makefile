@@ -18,7 +18,7 @@ $(VENV)/.installed: pyproject.toml
 	touch $@
 
 demo: setup  ## fit digits as four views with holes; shows a table, writes a picture
-	$(BIN)/python -m sshiba.demo
+	$(BIN)/python -m sshiba.cli demo
 
 test: setup  ## the whole test suite (under ten minutes on two cores)
 	$(BIN)/python -m pytest

@@ -7,6 +7,7 @@ from .fit import BoundError, Progress
 from .io import ModelFileError, load
 from .likelihoods import Binary, Categorical, Real
 from .model import Priors
+from .tuning import Tuned, tune
 
 __all__ = [
     "SSHIBA",
@@ -17,5 +18,7 @@ __all__ = [
     "Priors",
     "Progress",
     "Real",
+    "Tuned",
     "load",
+    "tune",
 ]

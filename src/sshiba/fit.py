@@ -21,7 +21,10 @@ from .updates import GLOBAL_UPDATES, apply_update, global_step
 
 HOLD_X = 10  # sweeps in which W learns from the first, confident q(x)
 WARM_UP = 20  # plain sweeps before the first rotation; earlier ones prune too much
-TRIAL_SWEEPS = 10  # what a smaller model gets to show that its bound is higher
+TRIAL_SWEEPS = 10  # what a model with a factor less gets to show that its bound is higher
+BIRTH_SWEEPS = 20  # the same for a factor more
+CANDIDATES = 3  # weakest factors, each left out for trial at convergence
+BIRTH_SCALE = 0.3  # of the random weights of a start
 FIRST_TRIAL = 100.0  # times tol: the rise per sweep at which a smaller model is first tried
 LONGEST_WAIT = 16  # sweeps between two rotations
 WORTHWHILE = 0.1  # of the rise of a sweep: a rotation that gains less is done more rarely
@@ -95,7 +98,7 @@ class Fit:
 def run(
     engine: Engine, start: Posterior, options: Options, callback: Callable[[Progress], object] | None = None
 ) -> Fit:
-    """Sweep until the bound rises by less than `tol` and no smaller model has a higher one."""
+    """Sweep until the bound rises by less than `tol`, and neither a factor less nor one more gives a higher one."""
     began = time.perf_counter()
     state, path, converged = State(start, engine.start(start)), [], False
     rotations, patience, n_sweeps = Schedule(options.rotate), FIRST_TRIAL, 0
@@ -113,13 +116,17 @@ def run(
         if options.max_time is not None and seconds > options.max_time:
             break
         if rise < patience * options.tol and n_sweeps > WARM_UP and rotating == options.rotate:
-            smaller, cost = try_smaller(engine, state, options)
+            settled = rise < options.tol
+            other, cost = try_smaller(engine, state, options, CANDIDATES if settled else 1)
+            if other is None and settled and state.posterior.n_components < start.n_components:
+                other, more = try_larger(engine, state, options, seed=n_sweeps)
+                cost += more
             n_sweeps += cost
-            if smaller is not None:
-                state = smaller
+            if other is not None:
+                state = other
                 path.append(state.bound)
             else:
-                converged = rise < options.tol
+                converged = settled
                 patience = max(1.0, min(patience, rise / max(options.tol, 1e-300)) / 10)
     if state.stats is None:  # pruned in the last sweep
         state, n_sweeps = sweep(engine, state, rotating=False), n_sweeps + 1
@@ -250,25 +257,42 @@ def without(state: State, keep: np.ndarray) -> State:
     return State(posterior, state.local)
 
 
-def try_smaller(engine: Engine, state: State, options: Options) -> tuple[State | None, int]:
-    """Drop the weakest factor as long as the bound, a few sweeps later, is higher without it; also the sweeps it took.
+def try_smaller(engine: Engine, state: State, options: Options, n_candidates: int) -> tuple[State | None, int]:
+    """Drop one of the weakest factors as long as the bound is higher without it; also the sweeps it took.
 
     A factor can sit for ever at a small local optimum that costs more than it explains; its removal is a step that
     coordinate ascent cannot take.
     """
-    best, full, cost = None, state, 0
-    while full.stats is not None:
-        share = explained_share(full.posterior, full.stats)
+    best, cost, found = None, 0, True
+    while found and state.stats is not None:
+        share = explained_share(state.posterior, state.stats)
         if len(share) == 1 and share[0] <= options.prune_tol:
             break
-        trial = without(full, np.delete(np.arange(len(share)), np.argmin(share)))
-        for left in reversed(range(TRIAL_SWEEPS)):
-            before, trial = trial.bound, sweep(engine, trial, options.rotate)
-            cost += 1
-            # Rises shrink from sweep to sweep: what does not arrive at the present pace never will.
-            if trial.bound > full.bound or trial.bound + left * (trial.bound - before) < full.bound:
+        found = False
+        for weak in np.argsort(share)[:n_candidates]:
+            start = without(state, np.delete(np.arange(len(share)), weak))
+            trial, n_sweeps = attempt(engine, start, state.bound, TRIAL_SWEEPS, options.rotate)
+            cost += n_sweeps
+            if trial is not None:
+                best, state, found = trial, trial, True
                 break
-        if trial.bound <= full.bound:
-            break
-        best = full = trial
     return best, cost
+
+
+def try_larger(engine: Engine, state: State, options: Options, seed: int) -> tuple[State | None, int]:
+    """Add a faint random factor; keep it if the bound is soon higher with it. Early rotations prune one too many."""
+    born = random_posterior(engine.model, 1, engine.groups, np.random.default_rng(seed))
+    start = State(state.posterior.joined(born, BIRTH_SCALE), state.local)
+    return attempt(engine, start, state.bound + options.tol, BIRTH_SWEEPS, rotating=False)
+
+
+def attempt(engine: Engine, trial: State, bound: float, n_sweeps: int, rotating: bool) -> tuple[State | None, int]:
+    """A few sweeps in which `trial` must pass `bound`; None where it does not. Also the sweeps it took."""
+    for left in reversed(range(n_sweeps)):
+        before, trial = trial.bound, sweep(engine, trial, rotating)
+        if trial.bound > bound:
+            return trial, n_sweeps - left
+        # Rises shrink from sweep to sweep: what does not arrive at the present pace never will.
+        if trial.bound + left * (trial.bound - before) < bound:
+            break
+    return None, n_sweeps - left

@@ -5,13 +5,14 @@ Symbols: N rows, D features of a view, K factors, G column groups (features obse
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
 
 import numpy as np
 
-from .special import array_namespace, digamma
+from .special import array_namespace, digamma, like, zeros
 
 Array = Any  # any array that follows the array API standard
 
@@ -132,6 +133,25 @@ class Posterior:
             cov = replace(view.w_cov, basis=view.w_cov.basis[:, order, :] * signs[:, None])
             alpha = Gamma(view.alpha.shape[order], view.alpha.rate[order])
             views.append(replace(view, w_mean=view.w_mean[:, order] * signs, w_cov=cov, alpha=alpha))
+        return Posterior(tuple(views))
+
+    def joined(self, other: Posterior, scale: float) -> Posterior:
+        """These factors and those of `other`, the latter with `scale` times their weights."""
+        views = []
+        for mine, its in zip(self.views, other.views):
+            xp, cov = array_namespace(mine.w_mean), mine.w_cov
+
+            def both(a: Array, b: Array, factor: float = 1.0, xp: Any = xp) -> Array:
+                return xp.concat([a, factor * like(b, a)], axis=-1)
+
+            g, k, more = len(cov.groups), self.n_components, other.n_components
+            upper = xp.concat([cov.basis, zeros((g, k, more), cov.basis)], axis=2)
+            lower = xp.concat([zeros((g, more, k), cov.basis), like(its.w_cov.basis, cov.basis)], axis=2)
+            logdet = cov.logdet + like(its.w_cov.logdet, cov.logdet) + 2 * more * math.log(scale)
+            spread = both(cov.spread, its.w_cov.spread, scale**2)
+            cov = RowCovariance(xp.concat([upper, lower], axis=1), spread, logdet, cov.groups)
+            alpha = Gamma(both(mine.alpha.shape, its.alpha.shape), both(mine.alpha.rate, its.alpha.rate, scale**2))
+            views.append(replace(mine, w_mean=both(mine.w_mean, its.w_mean, scale), w_cov=cov, alpha=alpha))
         return Posterior(tuple(views))
 
 

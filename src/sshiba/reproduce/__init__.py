@@ -1,0 +1,95 @@
+"""The paper's experiments on the real data: `sshiba reproduce`."""
+
+from __future__ import annotations
+
+import platform
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+import scipy
+import sklearn
+from joblib import cpu_count
+from rich.console import Console
+
+from .. import __version__
+from . import faces, labels, missing, multiview
+from .cells import SEED, Cell, Compute, Result, Store, run_cells
+from .page import write_page
+from .sections import SECTIONS, Section
+from .tables import Goal, goals_table
+
+__all__ = ["EXPERIMENTS", "Experiment", "reproduce"]
+
+
+@dataclass(frozen=True)
+class Experiment:
+    cells: Callable[[bool], Iterator[Cell]]  # quick -> all cells
+    compute: Compute
+
+
+EXPERIMENTS = {
+    "yeast": Experiment(labels.yeast_cells, labels.compute),
+    "aviris": Experiment(labels.aviris_cells, labels.compute),
+    "missing": Experiment(missing.cells, missing.compute),
+    "faces": Experiment(faces.cells, faces.compute),
+    "multiview": Experiment(multiview.cells, multiview.compute),
+}
+
+
+def reproduce(names: Sequence[str], quick: bool, n_jobs: int, out: Path, console: Console | None = None) -> Path:
+    """Compute the cells of some experiments that are not stored yet, then write all tables, pictures and the page.
+
+    Parameters
+    ----------
+    names : of EXPERIMENTS
+    quick : one restart, fixed regularisation of the baselines, fewer pixels and faces
+    n_jobs : cells at a time
+    out : folder; finished cells are kept in its "cells" and not computed again
+
+    Returns
+    -------
+    The path of index.html
+    """
+    console = console or Console()
+    store = Store(out / "cells")
+    cells = [cell for name in names for cell in EXPERIMENTS[name].cells(quick)]
+    try:
+        run_cells(cells, _compute, store, n_jobs, console)
+    finally:
+        page = write(out, store, quick)
+    return page
+
+
+def _compute(cell: Cell, before: Result | None) -> Result:
+    return EXPERIMENTS[cell.experiment].compute(cell, before)
+
+
+def write(out: Path, store: Store, quick: bool) -> Path:
+    """Tables, pictures and the page, from whatever is stored."""
+    sections: list[Section] = []
+    goals: list[Goal] = []
+    seconds = 0.0
+    for name, experiment in EXPERIMENTS.items():
+        found = {cell.name: (cell, store.get(cell)) for cell in experiment.cells(quick) if cell in store}
+        if not found:
+            continue
+        seconds += sum(result.numbers["seconds"] for _, result in found.values())
+        section = SECTIONS[name](found, out / "figures")
+        sections.append(section)
+        goals += section.goals
+        for table in section.tables:
+            table.write(out / "tables")
+    summary = goals_table(goals)
+    if goals:
+        summary.write(out / "tables")
+    return write_page(out, sections, summary, about(seconds, quick))
+
+
+def about(seconds: float, quick: bool) -> str:
+    versions = f"Python {platform.python_version()}, NumPy {np.__version__}, SciPy {scipy.__version__}"
+    return (
+        f"SSHIBA {__version__}{', quick form' if quick else ''}; seed {SEED}; all cells together {seconds / 60:.0f} "
+        f"minutes, on {cpu_count()} cores ({platform.machine()}); {versions}, scikit-learn {sklearn.__version__}."
+    )

@@ -1,0 +1,95 @@
+"""Feature selection on faces: latent faces, relevance masks, and the AUC of models refitted on fewer pixels."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import numpy as np
+from sklearn.model_selection import train_test_split
+
+from .. import SSHIBA, Binary, Categorical, Real, datasets
+from ..metrics import auc_mc
+from .cells import SEED, Cell, Result
+from .methods import of_all_classes
+
+TARGETS = ("identity", "attributes")
+SHARES = {
+    "identity": (0.01, 0.02, 0.05, 0.1, 0.2, 0.3, 0.4, 0.5, 0.75),
+    "attributes": (0.02, 0.05, 0.1, 0.2, 0.4, 0.6),
+}
+QUICK_SHARES = (0.02, 0.1, 0.4)
+N_COMPONENTS = {"identity": 100, "attributes": 200}
+QUICK_FACES, QUICK_FACTORS = 1000, 40
+N_LATENT = 24  # latent faces that are kept for the picture
+
+
+def cells(quick: bool) -> Iterator[Cell]:
+    """The model of all pixels first; the others need its ranking."""
+    for target in TARGETS:
+        cost = 1000.0 if target == "attributes" else 100.0
+        whole = Cell("faces", {"target": target, "share": 1.0, "quick": quick}, cost)
+        yield whole
+        for share in QUICK_SHARES if quick else SHARES[target]:
+            yield Cell("faces", {"target": target, "share": share, "quick": quick}, cost * share, after=whole)
+
+
+def faces(target: str, quick: bool) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Pixels, labels, and which rows are for training: 70 %, of each person where identity is asked."""
+    data = datasets.load_faces() if target == "identity" else datasets.load_face_attributes()
+    pixels = data.views["pixels"].to_numpy(np.float32)
+    if target == "identity":
+        labels = data.views["person"].cat.codes.to_numpy().astype(int)
+    else:
+        labels = data.views["attributes"].to_numpy()
+    groups = labels if target == "identity" else None
+    rows = np.arange(len(pixels))
+    if quick:
+        rows, _ = train_test_split(rows, train_size=QUICK_FACES, stratify=groups, random_state=SEED)
+    stratify = None if groups is None else groups[rows]
+    train, _ = train_test_split(rows, train_size=0.7, stratify=stratify, random_state=SEED)
+    is_train = np.isin(rows, train)
+    return pixels[rows], labels[rows], is_train
+
+
+def compute(cell: Cell, before: Result | None = None) -> Result:
+    target, share, quick = cell.options["target"], cell.options["share"], cell.options["quick"]
+    pixels, labels, is_train = faces(target, quick)
+    kept = np.arange(pixels.shape[1])
+    if before is not None:
+        n = max(1, round(share * pixels.shape[1]))
+        kept = np.sort(np.argsort(-before.arrays["relevance"], kind="stable")[:n])
+    model, paths = fit(pixels[is_train][:, kept], labels[is_train], target, quick, whole=before is None)
+    scores = np.asarray(model.predict_proba({"pixels": pixels[~is_train][:, kept]}, "labels"))
+    if target == "identity":
+        scores = of_all_classes(scores, model.classes_["labels"], int(labels.max()) + 1)
+    auc = auc_mc(labels[~is_train], scores)
+    numbers = {"auc": auc.value, "left_out": auc.n_left_out, "size": model.n_components_, "n_pixels": len(kept)}
+    numbers |= {"sweeps": model.n_iter_, "converged": model.converged_}
+    if before is not None:
+        return Result(numbers, {"kept": kept})
+    order = np.argsort(-model.factor_relevance_["pixels"])[:N_LATENT]
+    arrays = {
+        "relevance": model.feature_relevance_["pixels"],
+        "latent_faces": (model.weights_["pixels"][:, order] / pixels[is_train].std(axis=0)[:, None]).astype(np.float32),
+        "alpha": 1 / model.factor_relevance_["pixels"][order],
+        "r2": model.r2_.to_numpy(),
+    }
+    return Result(numbers, arrays | {f"elbo_{i}": np.array(path) for i, path in enumerate(paths)})
+
+
+def fit(
+    pixels: np.ndarray, labels: np.ndarray, target: str, quick: bool, whole: bool
+) -> tuple[SSHIBA, list[list[float]]]:
+    n_init = 3 if target == "identity" and whole and not quick else 1
+    paths: list[list[float]] = [[] for _ in range(n_init)]
+    types = {"pixels": Real(select_features=True), "labels": Categorical() if target == "identity" else Binary()}
+    model = SSHIBA(
+        QUICK_FACTORS if quick else N_COMPONENTS[target],
+        types,
+        n_init=n_init,
+        max_iter=300 if target == "attributes" else 2000,
+        dtype="float32",
+        random_state=SEED,
+        callback=lambda progress: paths[progress.restart].append(progress.elbo),
+    )
+    return model.fit({"pixels": pixels, "labels": labels}), paths

@@ -1,0 +1,153 @@
+"""The pictures of the experiments; each is written as PNG and SVG."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+BLUE, ORANGE, GREY = "#0072b2", "#d55e00", "#999999"  # told apart by the colour-blind, too
+
+
+@dataclass(frozen=True)
+class Figure:
+    """A picture that was written (without its ending), and what it shows."""
+
+    path: Path
+    caption: str
+    paper: str = ""  # what the paper says of its own
+
+
+def _save(figure: Any, folder: Path, name: str, caption: str, paper: str = "") -> Figure:
+    import matplotlib.pyplot as plt
+
+    folder.mkdir(parents=True, exist_ok=True)
+    for ending in ("png", "svg"):
+        figure.savefig(folder / f"{name}.{ending}", dpi=130, bbox_inches="tight")
+    plt.close(figure)
+    return Figure(folder / name, caption, paper)
+
+
+def _plt() -> Any:
+    import matplotlib
+
+    matplotlib.use("Agg")
+    import matplotlib.pyplot as plt
+
+    return plt
+
+
+def latent_faces(
+    folder: Path, name: str, columns: np.ndarray, alpha: np.ndarray, shape: tuple[int, int], paper: str
+) -> Figure:
+    plt = _plt()
+    n = columns.shape[1]
+    wide = min(8, n)
+    figure, axes = plt.subplots(-(-n // wide), wide, figsize=(1.15 * wide, 2.0 * -(-n // wide)), squeeze=False)
+    for k, ax in enumerate(axes.flat):
+        ax.set_axis_off()
+        if k < n:
+            limit = np.abs(columns[:, k]).max()
+            ax.imshow(columns[:, k].reshape(shape), cmap="gray", vmin=-limit, vmax=limit)
+            ax.set_title(f"α {alpha[k]:.2g}", fontsize=8)
+    figure.tight_layout(pad=0.3)
+    caption = (
+        f"Latent faces: the {n} most relevant columns of W of the pixels, each with its alpha (smaller: more relevant)."
+    )
+    return _save(figure, folder, name, caption, paper)
+
+
+def mask(folder: Path, name: str, relevance: np.ndarray, shape: tuple[int, int], paper: str) -> Figure:
+    plt = _plt()
+    figure, ax = plt.subplots(figsize=(2.8, 3.6))
+    image = ax.imshow(relevance.reshape(shape), cmap="viridis")
+    ax.set_axis_off()
+    figure.colorbar(image, ax=ax, shrink=0.8, label="relevance, 1 / E[γ]")
+    low, high = np.percentile(relevance, [5, 95])
+    caption = f"Relevance of each pixel; nine in ten lie between {low:.2f} and {high:.2f}."
+    return _save(figure, folder, name, caption, paper)
+
+
+def auc_by_share(
+    folder: Path,
+    name: str,
+    shares: Sequence[float],
+    aucs: Sequence[float],
+    kept: Mapping[float, np.ndarray],
+    shape: tuple[int, int],
+    paper: str,
+) -> Figure:
+    """The curve, and under it the pixels kept at each point."""
+    plt = _plt()
+    figure = plt.figure(figsize=(8.5, 4.4))
+    ax = figure.add_axes((0.08, 0.42, 0.9, 0.54))
+    places = np.arange(len(shares))
+    ax.plot(places, aucs, "o-", color=BLUE)
+    ax.axhline(aucs[-1], color=GREY, lw=0.8, ls="--")
+    ax.set_xticks(places, [f"{share:.0%}" for share in shares])
+    ax.set_xlim(-0.5, len(shares) - 0.5)
+    ax.set_ylabel("AUC on test faces")
+    for i, share in enumerate(shares):
+        shown = np.zeros(shape[0] * shape[1])
+        shown[kept.get(share, np.arange(shown.size))] = 1
+        small = figure.add_axes((0.08 + 0.9 * (i + 0.5) / len(shares) - 0.04, 0.05, 0.08, 0.28))
+        small.imshow(shown.reshape(shape), cmap="gray", vmin=0, vmax=1)
+        small.set_xticks([])
+        small.set_yticks([])
+    enough = next(share for share, auc in zip(shares, aucs) if auc >= aucs[-1] - 0.01)
+    caption = (
+        f"AUC against the share of pixels kept, the most relevant first, the model fitted anew on each share. "
+        f"{enough:.0%} of the pixels come within 0.01 of all of them ({aucs[-1]:.3f}). Below: the pixels kept."
+    )
+    return _save(figure, folder, name, caption, paper)
+
+
+def bounds(folder: Path, name: str, paths: Sequence[np.ndarray]) -> Figure:
+    plt = _plt()
+    figure, ax = plt.subplots(figsize=(5, 3.2))
+    for i, path in enumerate(paths):
+        ax.plot(np.arange(1, len(path) + 1), path, label=f"restart {i}", color=(BLUE, ORANGE, GREY)[i % 3])
+    ends = [path[-1] for path in paths]
+    middle = np.concatenate([path[min(10, len(path) // 2) :] for path in paths])
+    ax.set_ylim(middle.min(), max(ends) + 0.05 * (max(ends) - middle.min() + 1))
+    ax.set_xlabel("sweep")
+    ax.set_ylabel("bound (nats)")
+    ax.legend(frameon=False)
+    spread = max(ends) - min(ends)
+    caption = f"The bound of the restarts, from the 10th sweep on. They end within {spread:.0f} nats of each other."
+    return _save(figure, folder, name, caption)
+
+
+def variance_explained(folder: Path, name: str, r2: np.ndarray, views: Sequence[str]) -> Figure:
+    """Factors by views; the last row of `r2`, all factors together, stands in the labels."""
+    plt = _plt()
+    factors = r2[:-1][:40]
+    figure, ax = plt.subplots(figsize=(1.6 + 0.9 * len(views), 1 + 0.16 * len(factors)))
+    image = ax.imshow(100 * factors, aspect="auto", cmap="Blues", vmin=0)
+    ax.set_xticks(range(len(views)), [f"{view}\n{100 * total:.0f} % in all" for view, total in zip(views, r2[-1])])
+    ax.set_ylabel("factor")
+    figure.colorbar(image, ax=ax, label="variance explained, %")
+    shared = int((factors > 0.005).all(axis=1).sum())
+    caption = f"Variance that each factor explains in each view; {shared} factors explain over 0.5 % of every view."
+    return _save(figure, folder, name, caption)
+
+
+def calibration(folder: Path, name: str, truth: np.ndarray, scores: np.ndarray, n_bins: int = 10) -> Figure:
+    """Predicted against observed shares, in bins of equally many cells."""
+    plt = _plt()
+    order = np.argsort(scores, axis=None)
+    said = [part.mean() for part in np.array_split(scores.ravel()[order], n_bins)]
+    was = [part.mean() for part in np.array_split(truth.ravel()[order].astype(float), n_bins)]
+    figure, ax = plt.subplots(figsize=(3.6, 3.4))
+    ax.plot([0, 1], [0, 1], color=GREY, lw=0.8, ls="--")
+    ax.plot(said, was, "o-", color=BLUE)
+    ax.set_xlabel("predicted probability")
+    ax.set_ylabel("share that was true")
+    off = float(np.mean(np.abs(np.array(said) - was)))
+    caption = (
+        f"Calibration on the test rows: on average {off:.3f} between the probability said and the share that came true."
+    )
+    return _save(figure, folder, name, caption)

@@ -1,0 +1,259 @@
+"""The methods of the tables, all with one face: training and test rows in, label scores and a size out."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+from sklearn.base import BaseEstimator
+from sklearn.cross_decomposition import CCA
+from sklearn.decomposition import PCA
+from sklearn.linear_model import LogisticRegression, RidgeCV
+from sklearn.model_selection import GridSearchCV, KFold, StratifiedKFold
+from sklearn.multiclass import OneVsRestClassifier
+from sklearn.neural_network import MLPClassifier
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import StandardScaler
+
+from .. import SSHIBA, Binary, Categorical, Real, tune
+from ..likelihoods import View
+from ..metrics import auc_mc
+from .cells import SEED
+
+N_INIT = 3  # restarts; with rotation they hardly differ
+PENALTIES = np.logspace(-4, 2, 7)  # the C of logistic regression
+RIDGES = np.logspace(-3, 6, 19)
+HIDDEN_UNITS = (25, 50, 100, 200, 300)
+NOISES, WEIGHTS = (0.03, 0.1, 0.3, 1.0), (1.0, 2.0)  # of the label view, tried by cross-validation
+
+
+@dataclass(frozen=True)
+class Task:
+    """Predict labels from one or more views of the same rows."""
+
+    train: dict[str, np.ndarray]  # view -> (n, D), real
+    test: dict[str, np.ndarray]
+    labels: np.ndarray  # of the training rows: (n, L) of 0 / 1, or (n,) class numbers
+    n_labels: int
+    n_components: int  # upper bound for the factor models
+    extra: dict[str, np.ndarray] = field(default_factory=dict)  # categorical views of the training rows
+    extra_test: dict[str, np.ndarray] = field(default_factory=dict)
+
+    @property
+    def categorical(self) -> bool:
+        return self.labels.ndim == 1
+
+    def as_indicators(self) -> np.ndarray:
+        return np.eye(self.n_labels)[self.labels] if self.categorical else self.labels.astype(float)
+
+    def inputs(self) -> tuple[np.ndarray, np.ndarray]:
+        """All inputs side by side, the extra views as indicators: what a method without views can take."""
+        train, test = [*self.train.values()], [*self.test.values()]
+        for name, values in self.extra.items():
+            levels = np.unique(values)
+            train.append((values[:, None] == levels).astype(float))
+            test.append((self.extra_test[name][:, None] == levels).astype(float))
+        return np.concatenate(train, axis=1), np.concatenate(test, axis=1)
+
+
+@dataclass(frozen=True)
+class Answer:
+    """Scores of the test rows, (n, L), and what the tables show beside them."""
+
+    scores: np.ndarray
+    size: int | None = None  # factors, components or hidden units
+    chosen: dict[str, Any] = field(default_factory=dict)
+    model: SSHIBA | None = None
+    paths: list[np.ndarray] = field(default_factory=list)  # the bound of each restart
+
+
+Method = Callable[[Task, bool], Answer]
+
+# ------------------------------------------------------------------------------------------- factor models
+
+
+def label_view(task: Task, **options: Any) -> View:
+    if task.categorical:
+        return Categorical(**{key: value for key, value in options.items() if key != "noise"})
+    return Binary(**options)
+
+
+def sshiba(task: Task, quick: bool, inputs: View, labels: View, n_init: int = N_INIT, **options: Any) -> Answer:
+    """Fit on the training rows, predict the labels of new ones."""
+    return fit_and_predict(factor_model(task, quick, inputs, labels, n_init, **options), task)
+
+
+def factor_model(task: Task, quick: bool, inputs: View, labels: View, n_init: int = N_INIT, **options: Any) -> SSHIBA:
+    types = {**dict.fromkeys(task.train, inputs), **dict.fromkeys(task.extra, Categorical()), "labels": labels}
+    settings = {"n_init": 1 if quick else n_init, "random_state": SEED, **options}
+    return SSHIBA(task.n_components, types, **settings)
+
+
+def fit_and_predict(model: SSHIBA, task: Task, chosen: Mapping[str, Any] | None = None) -> Answer:
+    paths: list[list[float]] = [[] for _ in range(model.n_init)]
+    model.set_params(callback=lambda progress: paths[progress.restart].append(progress.elbo))
+    model.fit(training_views(task))
+    given = {**task.test, **task.extra_test}
+    if not model.views_["labels"].latent:
+        scores = np.asarray(model.predict(given, "labels"), dtype=float)
+    else:
+        scores = np.asarray(model.predict_proba(given, "labels"))
+    if task.categorical:
+        scores = of_all_classes(scores, model.classes_["labels"], task.n_labels)
+    return Answer(scores, model.n_components_, dict(chosen or {}), model, [np.array(path) for path in paths])
+
+
+def training_views(task: Task) -> dict[str, np.ndarray]:
+    return {**task.train, **task.extra, "labels": task.labels}
+
+
+def of_all_classes(scores: np.ndarray, classes: np.ndarray, n_labels: int) -> np.ndarray:
+    """Scores with a column for each class; one that training never saw has probability 0."""
+    every = np.zeros((len(scores), n_labels))
+    every[:, np.asarray(classes, dtype=int)] = scores
+    return every
+
+
+def sshiba_paper(task: Task, quick: bool) -> Answer:
+    """The paper's settings: one noise for a view, learned binary noise."""
+    return sshiba(task, quick, Real(noise="view"), label_view(task, noise="learned"), missing="mean-field")
+
+
+def sshiba_default(task: Task, quick: bool) -> Answer:
+    return sshiba(task, quick, Real(), label_view(task))
+
+
+def sshiba_tuned(task: Task, quick: bool) -> Answer:
+    """Defaults, but for the noise and the weight of the labels, which cross-validation on the training rows chooses."""
+    grid: dict[str, Any] = {"labels.weight": WEIGHTS}
+    if not task.categorical:
+        grid["labels.noise"] = NOISES
+    single = factor_model(task, quick, Real(), label_view(task), n_init=1)
+    found = tune(single, training_views(task), grid, "labels", n_folds=3, scoring="auc")
+    return fit_and_predict(found.model.set_params(n_init=1 if quick else N_INIT), task, found.options)
+
+
+def bibfa(task: Task, quick: bool) -> Answer:
+    """Klami's inter-battery factor analysis: labels as real numbers, one noise for a view."""
+    real = Task(task.train, task.test, task.as_indicators(), task.n_labels, task.n_components)
+    return sshiba(real, quick, Real(noise="view"), Real(noise="view"))
+
+
+# ----------------------------------------------------------------------------------------------- baselines
+
+
+def folds(task: Task, quick: bool) -> Any:
+    """Ten, as in the paper; five where there are so many rows that their estimates hardly differ."""
+    n = 3 if quick else 10 if len(task.labels) < 5000 else 5
+    kind = StratifiedKFold if task.categorical else KFold
+    return kind(n, shuffle=True, random_state=SEED)
+
+
+def logistic(task: Task, quick: bool) -> Answer:
+    train, test = _standardised(task)
+    return _logistic(train, test, task, quick)
+
+
+def cca(task: Task, quick: bool) -> Answer:
+    model, train, test = _cca(task)
+    return Answer(model.predict(test), model.n_components)
+
+
+def cca_logistic(task: Task, quick: bool) -> Answer:
+    model, train, test = _cca(task)
+    found = _logistic(model.transform(train), model.transform(test), task, quick)
+    return Answer(found.scores, model.n_components, found.chosen)
+
+
+def pca_logistic(task: Task, quick: bool) -> Answer:
+    """Components that hold 95 % of the variance."""
+    train, test = _standardised(task)
+    model = PCA(0.95, svd_solver="full").fit(train)
+    found = _logistic(model.transform(train), model.transform(test), task, quick)
+    return Answer(found.scores, int(model.n_components_), found.chosen)
+
+
+def ridge(task: Task, quick: bool) -> Answer:
+    train, test = _standardised(task)
+    cv = None if quick else folds(task, quick)
+    if cv is not None and task.categorical:
+        cv = list(cv.split(train, task.labels))
+    model = RidgeCV([100.0] if quick else RIDGES, cv=cv).fit(train, task.as_indicators())
+    return Answer(model.predict(test), None, {"alpha": float(model.alpha_)})
+
+
+def mlp(task: Task, quick: bool) -> Answer:
+    """One hidden layer; its width by cross-validation, stopped early on a tenth of the rows."""
+    train, test = _standardised(task)
+    model = MLPClassifier(early_stopping=True, random_state=SEED, max_iter=300)
+    sizes = [(n,) for n in ((100,) if quick else HIDDEN_UNITS)]
+    search = _searched(model, {"hidden_layer_sizes": sizes}, train, task, quick)
+    return Answer(_proba(search, test, task), int(search.best_params_["hidden_layer_sizes"][0]))
+
+
+def _standardised(task: Task) -> tuple[np.ndarray, np.ndarray]:
+    train, test = task.inputs()
+    scaler = StandardScaler().fit(train)
+    return scaler.transform(train), scaler.transform(test)
+
+
+def _cca(task: Task) -> tuple[CCA, np.ndarray, np.ndarray]:
+    """As many components as the labels have; indicators of classes sum to one, so they have one less."""
+    train, test = _standardised(task)
+    targets = task.as_indicators()
+    targets = targets[:, targets.std(axis=0) > 0]
+    rank = min(np.linalg.matrix_rank(targets - targets.mean(axis=0)), *train.shape)
+    return CCA(int(rank), max_iter=1000).fit(train, targets), train, test
+
+
+def _logistic(train: np.ndarray, test: np.ndarray, task: Task, quick: bool) -> Answer:
+    """Multinomial for classes; for labels one model each, with one penalty for all."""
+    model: BaseEstimator = make_pipeline(StandardScaler(), LogisticRegression(max_iter=300))
+    key = "logisticregression__C"
+    if not task.categorical:
+        model, key = OneVsRestClassifier(model), f"estimator__{key}"
+    penalties = [0.1] if quick else PENALTIES
+    search = _searched(model, {key: penalties}, train, task, quick)
+    return Answer(_proba(search, test, task), None, {"C": float(search.best_params_[key])})
+
+
+def _searched(model: Any, grid: dict[str, Any], train: np.ndarray, task: Task, quick: bool) -> GridSearchCV:
+    scorer = _AucScorer(task.n_labels)
+    only = all(len(values) == 1 for values in grid.values())
+    cv = [(np.arange(len(train)), np.arange(min(50, len(train))))] if only else folds(task, quick)
+    return GridSearchCV(model, grid, scoring=scorer, cv=cv, error_score=0.0).fit(train, task.labels)
+
+
+def _proba(search: GridSearchCV, test: np.ndarray, task: Task) -> np.ndarray:
+    scores = search.predict_proba(test)
+    return of_all_classes(scores, search.classes_, task.n_labels) if task.categorical else scores
+
+
+@dataclass(frozen=True)
+class _AucScorer:
+    """The tables' own score, for the searches."""
+
+    n_labels: int
+
+    def __call__(self, model: Any, inputs: np.ndarray, labels: np.ndarray) -> float:
+        proba = model.predict_proba(inputs)
+        if labels.ndim == 1:
+            labels = labels[:, None] == model.classes_
+        return auc_mc(labels, proba).value
+
+
+METHODS: dict[str, Method] = {
+    "SSHIBA, paper's settings": sshiba_paper,
+    "SSHIBA, defaults": sshiba_default,
+    "SSHIBA, tuned": sshiba_tuned,
+    "BIBFA": bibfa,
+    "CCA": cca,
+    "CCA + logistic": cca_logistic,
+    "PCA + logistic": pca_logistic,
+    "MLP": mlp,
+    "logistic": logistic,
+    "ridge": ridge,
+}
+OURS = tuple(name for name in METHODS if name.startswith("SSHIBA"))

@@ -1,0 +1,203 @@
+"""Options by cross-validation: hide part of a target, refit, see how well it is predicted.
+
+Bounds of differently weighted models, or of other noise, cannot be compared; what they predict of unseen cells can.
+"""
+
+from __future__ import annotations
+
+import itertools
+import warnings
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+import pandas as pd
+from rich.progress import track
+from sklearn.base import clone
+from sklearn.exceptions import ConvergenceWarning
+from sklearn.model_selection import KFold, StratifiedKFold
+
+from .estimator import SSHIBA
+from .likelihoods import View
+from .metrics import SMALLEST, auc_mc, binary_log_likelihood, normal_log_likelihood
+from .options import seed_sequence
+from .views import read_training
+
+SCORES = ("log-likelihood", "auc")
+HIDDEN = ("rows", "cells")
+
+
+@dataclass(frozen=True)
+class Tuned:
+    """The best options found: an unfitted model that has them, and the scores of all that were tried."""
+
+    model: SSHIBA
+    options: dict[str, Any]
+    table: pd.DataFrame  # one row a candidate: its options, the mean and standard error of its score
+
+
+def tune(
+    model: SSHIBA,
+    views: Mapping[str, Any],
+    grid: Mapping[str, Sequence[Any]],
+    target: str,
+    hide: str = "rows",
+    n_folds: int = 5,
+    scoring: str = "log-likelihood",
+    random_state: int | None = 0,
+    verbose: int = 0,
+) -> Tuned:
+    """Choose options of a model, or of its views, by cross-validation.
+
+    Parameters
+    ----------
+    model : SSHIBA
+        The options that are not tried.
+    views : dict
+        The training data, as for `fit`.
+    grid : mapping
+        What to try: "n_components" or any other option of the model, "view.option" for one of a view:
+        `{"labels.noise": [1, 10, 100], "labels.weight": [1, 3]}`. All combinations are tried.
+    target : str
+        The view that is to be predicted well.
+    hide : "rows" or "cells"
+        Predict the target of whole rows that were not in the fit, or of single cells hidden from it.
+    n_folds : int
+        Each observed row or cell of the target is hidden once.
+    scoring : "log-likelihood" or "auc"
+        The mean log probability of what was hidden, or (binary and categorical views) the weighted AUC.
+    random_state : int, optional
+        For the folds. All candidates see the same ones.
+    verbose : int
+        1 shows a progress bar.
+
+    Returns
+    -------
+    Tuned
+    """
+    if hide not in HIDDEN:
+        raise ValueError(f"hide must be one of {HIDDEN}, not {hide!r}.")
+    if scoring not in SCORES:
+        raise ValueError(f"scoring must be one of {SCORES}, not {scoring!r}.")
+    if target not in views:
+        raise ValueError(f"unknown target {target!r}; the views are {list(views)}.")
+    schema, data, index = read_training(views, model.views, model.dtype)
+    if scoring == "auc" and not schema.types[target].latent:
+        raise ValueError(f"view {target!r} is real and has no AUC; use scoring='log-likelihood'.")
+    combinations = [dict(zip(grid, values)) for values in itertools.product(*grid.values())]
+    candidates = [configured(model, schema.types, options) for options in combinations]
+    observed = data[target].observed
+    seen = np.broadcast_to(np.True_ if observed is None else observed, _width(data[target].target))
+    folds = list(_folds(seen, data[target].target, hide, n_folds, random_state))
+    scores = np.empty((len(candidates), len(folds)))
+    jobs: Iterable[tuple[int, int]] = list(np.ndindex(*scores.shape))
+    for c, f in track(jobs, "tuning", disable=not verbose):
+        scores[c, f] = _score(candidates[c], views, index, target, folds[f], hide, scoring)
+    table = pd.DataFrame(combinations)
+    table["score"] = scores.mean(axis=1)
+    table["se"] = scores.std(axis=1, ddof=1) / np.sqrt(len(folds)) if len(folds) > 1 else np.nan
+    best = int(np.argmax(table["score"]))
+    return Tuned(candidates[best], combinations[best], table)
+
+
+def configured(model: SSHIBA, types: Mapping[str, View], options: Mapping[str, Any]) -> SSHIBA:
+    """An unfitted copy of a model with other options, some of them "view.option"."""
+    types = dict(types)
+    for key, value in options.items():
+        name, dot, option = key.rpartition(".")
+        if not dot:
+            continue
+        if name not in types or not hasattr(types[name], option):
+            raise ValueError(f"unknown option {key!r}: give 'view.option', with a view of {list(types)}.")
+        types[name] = replace(types[name], **{option: value})
+    own = {key: value for key, value in options.items() if "." not in key}
+    return clone(model).set_params(views=types, **own)
+
+
+def _width(target: np.ndarray) -> tuple[int, int]:
+    return (len(target), 1 if target.ndim == 1 else target.shape[1])
+
+
+def _folds(seen: np.ndarray, target: np.ndarray, hide: str, n_folds: int, seed: int | None) -> Iterator[np.ndarray]:
+    """Masks (n, D) of what is hidden; every observed row or cell is in one of them."""
+    state = int(seed_sequence(seed).generate_state(1)[0])
+    pool = np.flatnonzero(seen.any(axis=1) if hide == "rows" else seen)
+    classes = target[pool] if target.ndim == 1 else None
+    if classes is not None and np.bincount(classes).max() >= n_folds:
+        with warnings.catch_warnings():
+            warnings.filterwarnings("ignore", message="The least populated class")
+            splits = list(StratifiedKFold(n_folds, shuffle=True, random_state=state).split(pool, classes))
+    else:
+        splits = list(KFold(n_folds, shuffle=True, random_state=state).split(pool))
+    for _, part in splits:
+        hidden = np.zeros(seen.shape, dtype=bool)
+        if hide == "rows":
+            hidden[pool[part]] = True
+        else:
+            hidden.flat[pool[part]] = True
+        yield hidden & seen
+
+
+def _score(
+    model: SSHIBA, views: Mapping[str, Any], index: pd.Index, target: str, hidden: np.ndarray, hide: str, scoring: str
+) -> float:
+    rows = np.asarray(hidden.any(axis=1))
+    if hide == "rows":
+        fitting = {name: take(value, index, ~rows) for name, value in views.items()}
+        given = {name: take(value, index, rows) for name, value in views.items() if name != target}
+    else:
+        fitting = {**views, target: without(views[target], index, hidden)}
+        given = {name: take(value, index, rows) for name, value in fitting.items()}
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", ConvergenceWarning)
+        fitted = clone(model).fit(fitting)
+    truth = only(take(views[target], index, rows), hidden[rows])
+    return score_target(fitted, given, target, truth, scoring)
+
+
+def score_target(fitted: SSHIBA, given: Mapping[str, Any], target: str, truth: np.ndarray, scoring: str) -> float:
+    """How well a fitted model predicts the target; `truth` (n, D), missing where it does not count."""
+    if not fitted.views_[target].latent:
+        mean, std = fitted.predict(given, target, return_std=True)
+        shape = truth.shape
+        return normal_log_likelihood(truth.astype(float), np.reshape(mean, shape), np.reshape(std, shape))
+    proba = np.asarray(fitted.predict_proba(given, target))
+    if target not in fitted.classes_:
+        known = truth.astype(float)
+        return auc_mc(known, proba).value if scoring == "auc" else binary_log_likelihood(known, proba)
+    labels = truth[:, 0]
+    place = {label: c for c, label in enumerate(fitted.classes_[target].tolist())}
+    codes = np.array([place.get(label, -1) for label in labels.tolist()])
+    if scoring == "auc":
+        return auc_mc(codes, proba).value
+    chosen = np.where(codes >= 0, proba[np.arange(len(codes)), codes], 0.0)  # a label never seen: no probability
+    return float(np.mean(np.log(np.maximum(chosen, SMALLEST))))
+
+
+def take(value: Any, index: pd.Index, rows: np.ndarray) -> Any:
+    """Some of the rows of one view; those it has, where it is labelled."""
+    if isinstance(value, pd.DataFrame | pd.Series):
+        return value.loc[index[rows][index[rows].isin(value.index)]]
+    return np.asarray(value)[rows]
+
+
+def without(value: Any, index: pd.Index, hidden: np.ndarray) -> Any:
+    """One view with these cells, (n, D) of all rows, missing."""
+    if isinstance(value, pd.DataFrame):
+        return value.mask(pd.DataFrame(hidden, index=index, columns=value.columns).loc[value.index])
+    if isinstance(value, pd.Series):
+        return value.mask(pd.Series(hidden[:, 0], index=index).loc[value.index])
+    array = np.asarray(value)
+    if array.dtype.kind in "biu":
+        array = array.astype(object if array.ndim == 1 else float)
+    missing: Any = None if array.dtype.kind in "OUS" else np.nan
+    return np.where(hidden.reshape(array.shape), missing, array)
+
+
+def only(value: Any, kept: np.ndarray) -> np.ndarray:
+    """Values (n, D), missing where not kept."""
+    array = np.asarray(value)
+    array = array[:, None] if array.ndim == 1 else array
+    missing: Any = None if array.dtype.kind in "OUS" else np.nan
+    return array if kept.all() else np.where(kept, array, missing)
