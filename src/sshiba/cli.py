@@ -71,13 +71,14 @@ def reproduce(
 
     chosen = [name for name in EXPERIMENTS if not which or Which.all in which or name in which]
     folder = out or Path("out/reproduce-quick" if quick else "out/reproduce")
-    console = Console()
     try:
-        page = run(chosen, quick, jobs, folder, console)
+        n_failed = run(chosen, quick, jobs, folder)
     except DatasetError as error:
         errors.print(f"[red]{error}[/red]")
         raise typer.Exit(1) from None
     except KeyboardInterrupt:
         errors.print(f"Stopped. What is done is kept in {folder}; the same command goes on from there.")
         raise typer.Exit(1) from None
-    console.print(f"All tables and pictures: {page}")
+    if n_failed:
+        errors.print(f"{n_failed} cells failed (above); the same command tries them again.")
+        raise typer.Exit(1)

@@ -38,7 +38,7 @@ EXPERIMENTS = {
 }
 
 
-def reproduce(names: Sequence[str], quick: bool, n_jobs: int, out: Path, console: Console | None = None) -> Path:
+def reproduce(names: Sequence[str], quick: bool, n_jobs: int, out: Path, console: Console | None = None) -> int:
     """Compute the cells of some experiments that are not stored yet, then write all tables, pictures and the page.
 
     Parameters
@@ -50,16 +50,16 @@ def reproduce(names: Sequence[str], quick: bool, n_jobs: int, out: Path, console
 
     Returns
     -------
-    The path of index.html
+    How many cells failed; the page is OUT/index.html
     """
     console = console or Console()
     store = Store(out / "cells")
     cells = [cell for name in names for cell in EXPERIMENTS[name].cells(quick)]
     try:
-        run_cells(cells, _compute, store, n_jobs, console)
+        return run_cells(cells, _compute, store, n_jobs, console)
     finally:
         page = write(out, store, quick)
-    return page
+        console.print(f"Tables, pictures and goals: {page}")
 
 
 def _compute(cell: Cell, before: Result | None) -> Result:

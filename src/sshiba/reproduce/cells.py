@@ -22,6 +22,8 @@ from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
 from threadpoolctl import threadpool_limits
 
+from ..datasets import DatasetError
+
 SEED = 0  # of every split, mask and fit
 FORMAT = 1  # raise it when what a cell computes has changed: stored ones are then done again
 
@@ -98,8 +100,12 @@ def _plain(value: Any) -> Any:
 Compute = Callable[[Cell, Result | None], Result]  # a cell and what it needs -> what it found
 
 
-def run_cells(cells: Sequence[Cell], compute: Compute, store: Store, n_jobs: int, console: Console) -> None:
-    """Compute what is not stored yet, `n_jobs` at a time: first what others need, then the dear ones."""
+def run_cells(cells: Sequence[Cell], compute: Compute, store: Store, n_jobs: int, console: Console) -> int:
+    """Compute what is not stored yet, `n_jobs` at a time: first what others need, then the dear ones.
+
+    One that fails is told and left out, so that hours of work do not end with it; how many did is returned.
+    """
+    n_failed = 0
     todo = [cell for cell in cells if cell not in store]
     if len(todo) < len(cells):
         console.print(f"{len(cells) - len(todo)} of {len(cells)} cells are stored already.")
@@ -107,14 +113,16 @@ def run_cells(cells: Sequence[Cell], compute: Compute, store: Store, n_jobs: int
         task = bar.add_task("", total=len(todo))
         for later in (False, True):
             batch = sorted((c for c in todo if (c.after is not None) == later), key=lambda cell: -cell.cost)
-            for cell, seconds in _finished(batch, compute, store, n_jobs):
-                done = f"{cell.experiment}: {_words(cell)}, {seconds:.0f} s"
+            for cell, seconds, failure in _finished(batch, compute, store, n_jobs):
+                done = f"{cell.experiment}: {_words(cell)}, {failure or f'{seconds:.0f} s'}"
+                n_failed += bool(failure)
                 bar.update(task, advance=1, description=done)
-                if not console.is_terminal:
-                    console.print(done)
+                if failure or not console.is_terminal:
+                    console.print(done, markup=False, soft_wrap=True)
+    return n_failed
 
 
-def _finished(cells: list[Cell], compute: Compute, store: Store, n_jobs: int) -> Iterable[tuple[Cell, float]]:
+def _finished(cells: list[Cell], compute: Compute, store: Store, n_jobs: int) -> Iterable[tuple[Cell, float, str]]:
     threads = max(1, cpu_count() // n_jobs)
     if n_jobs == 1 or not cells:
         return (_one(cell, compute, store, threads) for cell in cells)
@@ -122,13 +130,19 @@ def _finished(cells: list[Cell], compute: Compute, store: Store, n_jobs: int) ->
     return Parallel(n_jobs=n_jobs, return_as="generator_unordered", pre_dispatch=n_jobs)(jobs)
 
 
-def _one(cell: Cell, compute: Compute, store: Store, threads: int) -> tuple[Cell, float]:
+def _one(cell: Cell, compute: Compute, store: Store, threads: int) -> tuple[Cell, float, str]:
+    """The cell, its seconds, and what went wrong, if anything did."""
     began = time.perf_counter()
-    with quiet(), threadpool_limits(threads):
-        result = compute(cell, None if cell.after is None else store.get(cell.after))
+    try:
+        with quiet(), threadpool_limits(threads):
+            result = compute(cell, None if cell.after is None else store.get(cell.after))
+    except DatasetError:
+        raise
+    except Exception as error:
+        return cell, time.perf_counter() - began, f"failed: {type(error).__name__}: {error}"
     seconds = time.perf_counter() - began
     store.put(cell, Result({**result.numbers, "seconds": round(seconds, 2)}, result.arrays))
-    return cell, seconds
+    return cell, seconds, ""
 
 
 @contextlib.contextmanager

@@ -67,7 +67,7 @@ def aviris(pixels: str, coding: str, quick: bool) -> Problem:
     if pixels == "labelled":
         inputs, crop = inputs[crop > 0], crop[crop > 0]
     if quick:
-        kept, _ = train_test_split(np.arange(len(crop)), train_size=QUICK_PIXELS, stratify=crop, random_state=SEED)
+        kept = fewer(crop, QUICK_PIXELS)
         inputs, crop = inputs[kept], crop[kept]
     train, _ = train_test_split(np.arange(len(crop)), train_size=0.7, stratify=crop, random_state=SEED)
     is_train = np.zeros(len(crop), dtype=bool)
@@ -78,6 +78,16 @@ def aviris(pixels: str, coding: str, quick: bool) -> Problem:
         labels = crop - crop.min()
     n_labels = labels.shape[1] if labels.ndim == 2 else int(labels.max()) + 1
     return Problem(inputs, labels, is_train, n_labels, QUICK_FACTORS if quick else 200)
+
+
+def fewer(classes: np.ndarray, n: int) -> np.ndarray:
+    """About n rows, each class in its share but with ten rows at least, where it has them."""
+    shuffled = np.random.default_rng(SEED).permutation(len(classes))
+    kept = []
+    for value in np.unique(classes):
+        rows = shuffled[classes[shuffled] == value]
+        kept.append(rows[: max(10, round(n * len(rows) / len(classes)))])
+    return np.sort(np.concatenate(kept))
 
 
 # ------------------------------------------------------------------------------------------------------- cells

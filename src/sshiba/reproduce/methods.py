@@ -127,9 +127,9 @@ def sshiba_default(task: Task, quick: bool) -> Answer:
 
 def sshiba_tuned(task: Task, quick: bool) -> Answer:
     """Defaults, but for the noise and the weight of the labels, which cross-validation on the training rows chooses."""
-    grid: dict[str, Any] = {"labels.weight": WEIGHTS}
+    grid: dict[str, Any] = {"labels.weight": WEIGHTS[:1] if quick and not task.categorical else WEIGHTS}
     if not task.categorical:
-        grid["labels.noise"] = NOISES
+        grid["labels.noise"] = NOISES[1::2] if quick else NOISES
     single = factor_model(task, quick, Real(), label_view(task), n_init=1)
     found = tune(single, training_views(task), grid, "labels", n_folds=3, scoring="auc")
     return fit_and_predict(found.model.set_params(n_init=1 if quick else N_INIT), task, found.options)
@@ -157,8 +157,11 @@ def logistic(task: Task, quick: bool) -> Answer:
 
 
 def cca(task: Task, quick: bool) -> Answer:
-    model, train, test = _cca(task)
-    return Answer(model.predict(test), model.n_components)
+    model, _, test = _cca(task)
+    varies = task.as_indicators().std(axis=0) > 0
+    scores = np.zeros((len(test), task.n_labels))
+    scores[:, varies] = model.predict(test)
+    return Answer(scores, model.n_components)
 
 
 def cca_logistic(task: Task, quick: bool) -> Answer:
@@ -200,7 +203,7 @@ def _standardised(task: Task) -> tuple[np.ndarray, np.ndarray]:
 
 
 def _cca(task: Task) -> tuple[CCA, np.ndarray, np.ndarray]:
-    """As many components as the labels have; indicators of classes sum to one, so they have one less."""
+    """As many components as the labels that vary have; indicators of classes sum to one, so they have one less."""
     train, test = _standardised(task)
     targets = task.as_indicators()
     targets = targets[:, targets.std(axis=0) > 0]
