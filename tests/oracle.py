@@ -284,11 +284,11 @@ def update_w(view: OracleView, z: Z, counted: np.ndarray) -> OracleView:
 
 
 def update_b(view: OracleView, z: Z, counted: np.ndarray) -> OracleView:
-    """Table 2, row b: 1 / Var b_d = 1 + n_d tau_d, mean = Var b_d tau_d sum_n (<x_nd> - <z_n><w_d>)."""
+    """Table 2, row b: 1 / Var b_d = beta + n_d tau_d, mean = Var b_d tau_d sum_n (<x_nd> - <z_n><w_d>)."""
     tau = tau_mean(view)
     mean, var = np.empty_like(view.b_mean), np.empty_like(view.b_var)
     for d in range(len(mean)):
-        precision, linear = 1.0, 0.0
+        precision, linear = b_prior_precision(view), 0.0
         for n in np.flatnonzero(counted[:, d]):
             precision += tau[d]
             linear += tau[d] * (view.x_mean[n, d] - z.mean[n] @ view.w_mean[d])
@@ -353,6 +353,19 @@ def sweep(views: list[OracleView], missing: str) -> tuple[list[OracleView], Z]:
 # The bound
 
 
+def b_prior_precision(view: OracleView) -> float:
+    """beta of p(b_d) = N(0, 1 / beta): a fixed noise sets the unit of x, and so that of b."""
+    return float(tau_mean(view)[0]) if view.noise == "fixed" else 1.0
+
+
+def b_term(view: OracleView) -> float:
+    """E log N(b | 0, 1/beta) + H[q(b)]."""
+    beta = b_prior_precision(view)
+    log_prior = 0.5 * np.log(beta / (2 * np.pi)) - 0.5 * beta * (view.b_mean**2 + view.b_var)
+    entropy = 0.5 * np.log(2 * np.pi * np.e * view.b_var)
+    return float(np.sum(log_prior + entropy))
+
+
 def elbo(views: list[OracleView], z: Z) -> dict[str, float]:
     """E_q[log p - log q], term by term, every constant included; the terms of a view times its weight."""
     terms = {"z": z_term(z)}
@@ -361,7 +374,7 @@ def elbo(views: list[OracleView], z: Z) -> dict[str, float]:
             "x": x_term(view, z),
             "local": float(np.sum(view.x_bound)),
             "w": w_term(view),
-            "b": float(np.sum(0.5 * (1 + np.log(view.b_var) - view.b_var - view.b_mean**2))),
+            "b": b_term(view),
             "alpha": gamma_term(view.alpha_prior, view.alpha_shape, view.alpha_rate),
             "gamma": gamma_term(view.gamma_prior, view.gamma_shape, view.gamma_rate) if view.select else 0.0,
             "tau": tau_term(view),

@@ -31,7 +31,7 @@ def view_terms(stats: ViewStats, view: ViewPosterior, model: ViewModel) -> dict[
         "x": x_term(stats, view),
         "t": stats.bound,
         "W": w_term(view, model),
-        "b": b_term(view),
+        "b": b_term(view, model),
         "alpha": gamma_term(view.alpha, model.alpha_prior),
         "gamma": 0.0 if isinstance(view.gamma, Fixed) else gamma_term(view.gamma, model.gamma_prior),
         "tau": 0.0 if isinstance(view.tau, Fixed) else gamma_term(view.tau, model.tau_prior),
@@ -55,9 +55,10 @@ def w_term(view: ViewPosterior, model: ViewModel) -> Array:
     return 0.5 * (log_prior - energy + xp.sum(view.w_cov.logdet) + n_features * n_components)
 
 
-def b_term(view: ViewPosterior) -> Array:
+def b_term(view: ViewPosterior, model: ViewModel) -> Array:
     xp = array_namespace(view.b_mean)
-    return 0.5 * xp.sum(xp.log(view.b_var) - view.b_mean**2 - view.b_var + 1)
+    beta = model.b_precision
+    return 0.5 * xp.sum(xp.log(view.b_var) + log(beta) - beta * (view.b_mean**2 + view.b_var) + 1)
 
 
 def gamma_term(q: Gamma, prior: Gamma | None) -> Array:

@@ -26,6 +26,7 @@ from .options import check_options, seed_sequence
 from .posterior import (
     factors,
     feature_relevance,
+    influence,
     log_likelihood,
     noise_variance,
     predict,
@@ -299,6 +300,18 @@ class SSHIBA(BaseEstimator):
             seen = np.ones((1, 1), dtype=bool) if given.observed is None else given.observed
             stds[name] = std_to_user(self._schema, name, np.where(seen[:, : std.shape[1]], 0.0, std), index)
         return (filled, stds) if return_std else filled
+
+    def influence(self, target: str) -> dict[str, np.ndarray]:
+        """How much each feature of the other views moves the prediction of a target: view -> (D,), larger = more.
+
+        One standard deviation of a real feature moves the target's latent x (a real target: its standard deviations)
+        by a vector of this length. Where `feature_relevance_` says which features the factors describe, this says
+        which of them matter for the target.
+        """
+        check_is_fitted(self, "n_components_")
+        self._targets({}, target)
+        found = influence(self._posterior, self._model, self._place(target))
+        return {name: found[self._place(name)] for name in self._schema.types if name != target}
 
     def score(self, views: Mapping[str, Any], y: None = None) -> float:
         """Average over rows of a lower bound of log p(row), in nats and the user's units."""

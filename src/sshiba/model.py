@@ -67,6 +67,11 @@ class ViewModel:
     def weight(self) -> float:
         return self.view.weight
 
+    @property
+    def b_precision(self) -> float:
+        """Of the prior of b: 1, in units of the noise where that is fixed (there it sets the scale of x)."""
+        return self.tau_fixed
+
 
 @dataclass(frozen=True)
 class Model:

@@ -15,8 +15,20 @@ from .likelihoods import PredictiveX
 from .model import Model, ViewModel
 from .moments import w_second, w_trace
 from .special import array_namespace
-from .state import Array, Fixed, Gamma, Posterior, Stats, ViewPosterior
-from .updates import Block, LocalX, Message, ZPrior, collect, messages, prepare_z, start_x, update_x, update_z
+from .state import Array, ColumnGroups, Fixed, Gamma, Posterior, Stats, ViewPosterior
+from .updates import (
+    Block,
+    LocalX,
+    Message,
+    ZPrior,
+    collect,
+    messages,
+    prepare_z,
+    start_x,
+    update_x,
+    update_z,
+    z_covariance,
+)
 
 MAX_ROUNDS = 1000  # of q(z) and q(x) for new rows
 Z_TOL = 1e-7  # largest change of a factor at which they stop
@@ -161,3 +173,16 @@ def feature_relevance(view: ViewPosterior, spec: ViewModel) -> np.ndarray:
     if isinstance(view.gamma, Gamma):
         return 1 / np.asarray(view.gamma.mean)[spec.relevance]
     return np.asarray(w_second(view) * view.alpha.mean).mean(axis=1)
+
+
+def influence(posterior: Posterior, model: Model, target: int) -> list[np.ndarray]:
+    """How far one unit of each feature moves the target's <x>, (D,) for each view; zeros for the target itself.
+
+    With all other views observed <x_t> = <b_t> + <W_t> Σ_z Σ_m w_m Σ_d tau_d <w_d> (x_d − b_d): a unit of feature d
+    moves it by the vector C_d = w_m tau_d <W_t> Σ_z <w_d>. This is |C_d|.
+    """
+    told = messages(posterior, model, [ColumnGroups(np.zeros(spec.n_features, dtype=int)) for spec in model.views])
+    seen = [np.full((1, 1), float(m != target)) for m in range(len(told))]
+    cov = z_covariance(seen, told).cov[0]
+    moves = told[target].w_mean @ cov
+    return [on[0, 0] * np.linalg.norm(message.loading @ moves.T, axis=1) for on, message in zip(seen, told)]

@@ -311,9 +311,9 @@ def _diagonal(values: Array) -> Array:
 
 
 def update_b(stats: ViewStats, view: ViewPosterior, model: ViewModel) -> ViewPosterior:
-    """Var b_d = 1/(1 + n_d tau_d), <b_d> = Var b_d · tau_d Σ(x − <z>·<w_d>) (table 2)."""
+    """Var b_d = 1/(beta + n_d tau_d), <b_d> = Var b_d · tau_d Σ(x − <z>·<w_d>) (table 2, where beta = 1)."""
     tau = view.tau.mean
-    b_var = 1 / (1 + stats.n[stats.groups.index] * tau)
+    b_var = 1 / (model.b_precision + stats.n[stats.groups.index] * tau)
     fitted = dot_group(view.w_mean, stats.z_sum, stats.groups)
     return replace(view, b_mean=b_var * tau * (stats.x_sum - fitted), b_var=b_var)
 

@@ -36,10 +36,11 @@ class Binary(View):
         As in `Real`; the weight may be above 1.
     noise : float or "learned"
         Precision of the latent x around the factors: a fixed number, or learned as in the paper.
-        A learned one is hardly told apart from the scale of x.
+        A learned one is hardly told apart from the scale of x. A label tells x with a precision of at most 1/4 (its
+        2λ), yet z hears x with this one: well below 1/4 no label counts for more than it says.
     """
 
-    noise: float | str = 1.0
+    noise: float | str = 0.1
 
     latent = True
 

@@ -25,7 +25,7 @@ from threadpoolctl import threadpool_limits
 from ..datasets import DatasetError
 
 SEED = 0  # of every split, mask and fit
-FORMAT = 1  # raise it when what a cell computes has changed: stored ones are then done again
+FORMAT = 2  # raise it when what a cell computes has changed: stored ones are then done again
 
 
 @dataclass(frozen=True)

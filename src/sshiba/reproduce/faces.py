@@ -1,4 +1,7 @@
-"""Feature selection on faces: latent faces, relevance masks, and the AUC of models refitted on fewer pixels."""
+"""Feature selection on faces: latent faces, relevance masks, and the AUC of models refitted on fewer pixels.
+
+Pixels are ranked in two ways: by relevance, 1 / E[gamma], as in the paper, and by influence on the labels.
+"""
 
 from __future__ import annotations
 
@@ -13,6 +16,7 @@ from .cells import SEED, Cell, Result
 from .methods import of_all_classes
 
 TARGETS = ("identity", "attributes")
+RANKINGS = ("relevance", "influence")
 SHARES = {
     "identity": (0.01, 0.02, 0.05, 0.1, 0.2, 0.3, 0.4, 0.5, 0.75),
     "attributes": (0.02, 0.05, 0.1, 0.2, 0.4, 0.6),
@@ -27,10 +31,12 @@ def cells(quick: bool) -> Iterator[Cell]:
     """The model of all pixels first; the others need its ranking."""
     for target in TARGETS:
         cost = 1000.0 if target == "attributes" else 100.0
-        whole = Cell("faces", {"target": target, "share": 1.0, "quick": quick}, cost)
+        whole = Cell("faces", {"target": target, "ranking": "", "share": 1.0, "quick": quick}, cost)
         yield whole
-        for share in QUICK_SHARES if quick else SHARES[target]:
-            yield Cell("faces", {"target": target, "share": share, "quick": quick}, cost * share, after=whole)
+        for ranking in RANKINGS:
+            for share in QUICK_SHARES if quick else SHARES[target]:
+                options = {"target": target, "ranking": ranking, "share": share, "quick": quick}
+                yield Cell("faces", options, cost * share, after=whole)
 
 
 def faces(target: str, quick: bool) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
@@ -57,7 +63,7 @@ def compute(cell: Cell, before: Result | None = None) -> Result:
     kept = np.arange(pixels.shape[1])
     if before is not None:
         n = max(1, round(share * pixels.shape[1]))
-        kept = np.sort(np.argsort(-before.arrays["relevance"], kind="stable")[:n])
+        kept = np.sort(np.argsort(-before.arrays[cell.options["ranking"]], kind="stable")[:n])
     model, paths = fit(pixels[is_train][:, kept], labels[is_train], target, quick, whole=before is None)
     scores = np.asarray(model.predict_proba({"pixels": pixels[~is_train][:, kept]}, "labels"))
     if target == "identity":
@@ -70,6 +76,7 @@ def compute(cell: Cell, before: Result | None = None) -> Result:
     order = np.argsort(-model.factor_relevance_["pixels"])[:N_LATENT]
     arrays = {
         "relevance": model.feature_relevance_["pixels"],
+        "influence": model.influence("labels")["pixels"],
         "latent_faces": (model.weights_["pixels"][:, order] / pixels[is_train].std(axis=0)[:, None]).astype(np.float32),
         "alpha": 1 / model.factor_relevance_["pixels"][order],
         "r2": model.r2_.to_numpy(),
