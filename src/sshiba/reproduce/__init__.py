@@ -14,6 +14,7 @@ from joblib import cpu_count
 from rich.console import Console
 
 from .. import __version__
+from ..datasets import Dataset, load_aviris, load_face_attributes, load_faces, load_scene, load_yeast
 from . import faces, labels, missing, multiview
 from .cells import SEED, Cell, Compute, Result, Store, run_cells
 from .page import write_page
@@ -25,16 +26,19 @@ __all__ = ["EXPERIMENTS", "Experiment", "reproduce"]
 
 @dataclass(frozen=True)
 class Experiment:
-    cells: Callable[[bool], Iterator[Cell]]  # quick -> all cells
+    """The cells of an experiment (quick or not), how to compute one, and the data they need."""
+
+    cells: Callable[[bool], Iterator[Cell]]
     compute: Compute
+    needs: tuple[Callable[[], Dataset], ...]
 
 
 EXPERIMENTS = {
-    "yeast": Experiment(labels.yeast_cells, labels.compute),
-    "aviris": Experiment(labels.aviris_cells, labels.compute),
-    "missing": Experiment(missing.cells, missing.compute),
-    "faces": Experiment(faces.cells, faces.compute),
-    "multiview": Experiment(multiview.cells, multiview.compute),
+    "yeast": Experiment(labels.yeast_cells, labels.compute, (load_yeast,)),
+    "aviris": Experiment(labels.aviris_cells, labels.compute, (load_aviris,)),
+    "missing": Experiment(missing.cells, missing.compute, (load_yeast, load_aviris, load_scene)),
+    "faces": Experiment(faces.cells, faces.compute, (load_faces, load_face_attributes)),
+    "multiview": Experiment(multiview.cells, multiview.compute, (load_faces,)),
 }
 
 
@@ -53,6 +57,8 @@ def reproduce(names: Sequence[str], quick: bool, n_jobs: int, out: Path, console
     How many cells failed; the page is OUT/index.html
     """
     console = console or Console()
+    for load in {load: None for name in names for load in EXPERIMENTS[name].needs}:
+        load()  # raises a DatasetError before any work is done
     store = Store(out / "cells")
     cells = [cell for name in names for cell in EXPERIMENTS[name].cells(quick)]
     try:

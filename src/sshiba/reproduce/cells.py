@@ -22,8 +22,6 @@ from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
 from threadpoolctl import threadpool_limits
 
-from ..datasets import DatasetError
-
 SEED = 0  # of every split, mask and fit
 FORMAT = 2  # raise it when what a cell computes has changed: stored ones are then done again
 
@@ -136,8 +134,6 @@ def _one(cell: Cell, compute: Compute, store: Store, threads: int) -> tuple[Cell
     try:
         with quiet(), threadpool_limits(threads):
             result = compute(cell, None if cell.after is None else store.get(cell.after))
-    except DatasetError:
-        raise
     except Exception as error:
         return cell, time.perf_counter() - began, f"failed: {type(error).__name__}: {error}"
     seconds = time.perf_counter() - began

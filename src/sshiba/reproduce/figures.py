@@ -9,6 +9,8 @@ from typing import Any
 
 import numpy as np
 
+from .cells import Cell, Result
+
 BLUE, ORANGE, GREY = "#0072b2", "#d55e00", "#999999"  # told apart by the colour-blind, too
 
 
@@ -60,47 +62,72 @@ def latent_faces(
     return _save(figure, folder, name, caption, paper)
 
 
-def mask(folder: Path, name: str, relevance: np.ndarray, shape: tuple[int, int], paper: str) -> Figure:
+def mask(folder: Path, name: str, ranking: str, values: np.ndarray, shape: tuple[int, int], paper: str) -> Figure:
     plt = _plt()
     figure, ax = plt.subplots(figsize=(2.8, 3.6))
-    image = ax.imshow(relevance.reshape(shape), cmap="viridis")
+    image = ax.imshow(values.reshape(shape), cmap="viridis", vmax=np.percentile(values, 99.5))
     ax.set_axis_off()
-    figure.colorbar(image, ax=ax, shrink=0.8, label="relevance, 1 / E[γ]")
-    low, high = np.percentile(relevance, [5, 95])
-    caption = f"Relevance of each pixel; nine in ten lie between {low:.2f} and {high:.2f}."
-    return _save(figure, folder, name, caption, paper)
+    label = "relevance, 1 / E[γ]" if ranking == "relevance" else "influence on the labels"
+    figure.colorbar(image, ax=ax, shrink=0.8, label=label)
+    rows = np.repeat(np.arange(shape[0]), shape[1])[np.argsort(-values)[: values.size // 10]]
+    third = np.bincount(np.minimum(3 * rows // shape[0], 2), minlength=3)
+    caption = (
+        f"{ranking.capitalize()} of each pixel. Of the best tenth {third[0] / third.sum():.0%} lie in the upper third, "
+        f"{third[1] / third.sum():.0%} in the middle, {third[2] / third.sum():.0%} in the lower third."
+    )
+    return _save(figure, folder, name, caption, paper if ranking == "relevance" else "")
+
+
+@dataclass(frozen=True)
+class Point:
+    """A model fitted on a share of the pixels."""
+
+    share: float
+    auc: float
+    size: int
+    kept: np.ndarray | None  # None: all
+
+    @classmethod
+    def of(cls, cell: Cell, result: Result) -> Point:
+        numbers = result.numbers
+        return cls(cell.options["share"], numbers["auc"], numbers["size"], result.arrays.get("kept"))
 
 
 def auc_by_share(
-    folder: Path,
-    name: str,
-    shares: Sequence[float],
-    aucs: Sequence[float],
-    kept: Mapping[float, np.ndarray],
-    shape: tuple[int, int],
-    paper: str,
+    folder: Path, name: str, curves: Mapping[str, Sequence[Point]], shape: tuple[int, int], paper: str
 ) -> Figure:
-    """The curve, and under it the pixels kept at each point."""
+    """A curve for each ranking, and under it the pixels kept at each point."""
     plt = _plt()
-    figure = plt.figure(figsize=(8.5, 4.4))
-    ax = figure.add_axes((0.08, 0.42, 0.9, 0.54))
-    places = np.arange(len(shares))
-    ax.plot(places, aucs, "o-", color=BLUE)
-    ax.axhline(aucs[-1], color=GREY, lw=0.8, ls="--")
-    ax.set_xticks(places, [f"{share:.0%}" for share in shares])
-    ax.set_xlim(-0.5, len(shares) - 0.5)
+    figure = plt.figure(figsize=(9, 3.2 + 1.5 * len(curves)))
+    top = 2.7 / figure.get_figheight()
+    ax = figure.add_axes((0.12, 1 - top - 0.02, 0.86, top))
+    longest = max(curves.values(), key=len)
+    places = {point.share: place for place, point in enumerate(longest)}
+    words = []
+    for row, (ranking, curve) in enumerate(curves.items()):
+        colour = (ORANGE, BLUE)[row % 2]
+        ax.plot([places[p.share] for p in curve], [p.auc for p in curve], "o-", color=colour, label=f"by {ranking}")
+        enough = next(p.share for p in curve if p.auc >= curve[-1].auc - 0.01)
+        words.append(f"by {ranking} {enough:.0%}")
+        for point in curve:
+            shown = np.zeros(shape[0] * shape[1])
+            shown[slice(None) if point.kept is None else point.kept] = 1
+            left = 0.12 + 0.86 * (places[point.share] + 0.5) / len(longest) - 0.035
+            height = 1.25 / figure.get_figheight()
+            small = figure.add_axes((left, 0.02 + (len(curves) - 1 - row) * 1.12 * height, 0.07, height))
+            small.imshow(shown.reshape(shape), cmap="gray", vmin=0, vmax=1)
+            small.set_xticks([])
+            small.set_yticks([])
+            if point is curve[0]:
+                small.set_ylabel(ranking, color=colour)
+    ax.axhline(longest[-1].auc, color=GREY, lw=0.8, ls="--")
+    ax.set_xticks(list(places.values()), [f"{share:.0%}" for share in places])
+    ax.set_xlim(-0.5, len(places) - 0.5)
     ax.set_ylabel("AUC on test faces")
-    for i, share in enumerate(shares):
-        shown = np.zeros(shape[0] * shape[1])
-        shown[kept.get(share, np.arange(shown.size))] = 1
-        small = figure.add_axes((0.08 + 0.9 * (i + 0.5) / len(shares) - 0.04, 0.05, 0.08, 0.28))
-        small.imshow(shown.reshape(shape), cmap="gray", vmin=0, vmax=1)
-        small.set_xticks([])
-        small.set_yticks([])
-    enough = next(share for share, auc in zip(shares, aucs) if auc >= aucs[-1] - 0.01)
+    ax.legend(frameon=False)
     caption = (
-        f"AUC against the share of pixels kept, the most relevant first, the model fitted anew on each share. "
-        f"{enough:.0%} of the pixels come within 0.01 of all of them ({aucs[-1]:.3f}). Below: the pixels kept."
+        "AUC against the share of pixels kept, the model fitted anew on each share; below, the pixels kept. To come "
+        f"within 0.01 of all pixels ({longest[-1].auc:.3f}) it takes {' and '.join(words)} of them."
     )
     return _save(figure, folder, name, caption, paper)
 

@@ -46,6 +46,7 @@ def write_page(folder: Path, sections: Sequence[Section], goals: Table, about: s
                 f"<figure><a href='{source}.svg'><img src='{source}.png' alt='{caption}' loading='lazy'></a>"
                 f"<figcaption>{caption}{said}</figcaption></figure>"
             )
+    folder.mkdir(parents=True, exist_ok=True)
     path = folder / "index.html"
     path.write_text("\n".join(parts) + "</body></html>\n", encoding="utf-8")
     return path

@@ -1,0 +1,213 @@
+"""The paper's experiments: cells are stored and resumed, tables tell the truth, the command runs on small data."""
+
+import io
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pytest
+from rich.console import Console
+
+from sshiba.reproduce import EXPERIMENTS
+from sshiba.reproduce.cells import Cell, Result, Store, run_cells
+from sshiba.reproduce.labels import Problem, fewer
+from sshiba.reproduce.methods import METHODS, Task, sshiba_default
+from sshiba.reproduce.missing import imputer, remove
+from sshiba.reproduce.tables import Score, goal, goals_table, grid, markdown, tick
+
+
+def quiet_console() -> Console:
+    return Console(file=io.StringIO(), width=200)
+
+
+def cell(number: int, **more: object) -> Cell:
+    return Cell("yeast", {"number": number}, **more)
+
+
+def test_cells_are_stored_and_not_done_again(tmp_path: Path) -> None:
+    store, calls = Store(tmp_path), []
+
+    def compute(one: Cell, before: Result | None) -> Result:
+        calls.append(one.options["number"])
+        return Result({"auc": np.float64(0.5), "size": np.int64(3)}, {"a": np.arange(3)})
+
+    cells = [cell(i, cost=float(i)) for i in range(3)]
+    assert run_cells(cells, compute, store, 1, quiet_console()) == 0
+    assert calls == [2, 1, 0]  # the dear ones first
+    assert run_cells([*cells, cell(3)], compute, store, 1, quiet_console()) == 0
+    assert calls == [2, 1, 0, 3]
+    found = store.get(cells[1])
+    assert found.numbers["auc"] == 0.5
+    assert found.numbers["seconds"] >= 0
+    np.testing.assert_array_equal(found.arrays["a"], [0, 1, 2])
+    assert not [path for path in tmp_path.rglob("*") if path.name.startswith(".")]  # no halves of files
+
+
+def test_a_cell_gets_the_result_it_needs(tmp_path: Path) -> None:
+    first = cell(1, cost=0.0)
+
+    def compute(one: Cell, before: Result | None) -> Result:
+        return Result({"value": 1 if before is None else before.numbers["value"] + 1})
+
+    store, second = Store(tmp_path), cell(2, cost=9.0, after=first)
+    run_cells([second, first], compute, store, 1, quiet_console())
+    assert store.get(second).numbers["value"] == 2
+
+
+def test_a_failure_is_told_and_the_others_go_on(tmp_path: Path) -> None:
+    def compute(one: Cell, before: Result | None) -> Result:
+        if one.options["number"] == 1:
+            raise ValueError("no such thing")
+        return Result({})
+
+    console, store = quiet_console(), Store(tmp_path)
+    cells = [cell(i) for i in range(3)]
+    assert run_cells(cells, compute, store, 1, console) == 1
+    assert "failed: ValueError: no such thing" in console.file.getvalue()
+    assert [c in store for c in cells] == [True, False, True]
+
+
+def test_names_of_cells_differ_and_are_file_names() -> None:
+    for experiment in EXPERIMENTS.values():
+        for quick in (False, True):
+            names = [c.name for c in experiment.cells(quick)]
+            assert len(set(names)) == len(names)
+            assert all("/" not in name and len(name) < 120 for name in names)
+
+
+def small_task(categorical: bool) -> tuple[Task, np.ndarray]:
+    rng = np.random.default_rng(0)
+    z = rng.standard_normal((200, 3))
+    x = z @ rng.standard_normal((3, 10)) + 0.3 * rng.standard_normal((200, 10))
+    labels = np.argmax(z, axis=1) if categorical else (z > 0.3).astype(int)
+    return Task({"x": x[:120]}, {"x": x[120:]}, labels[:120], 3, 6), labels[120:]
+
+
+@pytest.mark.parametrize("categorical", [False, True])
+@pytest.mark.parametrize("method", METHODS)
+def test_every_method_predicts(method: str, categorical: bool) -> None:
+    from sshiba.metrics import auc_mc
+    from sshiba.reproduce.cells import quiet
+
+    task, truth = small_task(categorical)
+    with quiet():
+        answer = METHODS[method](task, True)
+    assert answer.scores.shape == (80, 3)
+    assert auc_mc(truth, answer.scores).value > 0.8
+
+
+def test_a_class_that_training_never_saw_has_no_probability() -> None:
+    task, _ = small_task(True)
+    more = Task(task.train, task.test, task.labels, 5, 6)
+    scores = sshiba_default(more, True).scores
+    assert scores.shape == (80, 5)
+    assert (scores[:, 3:] == 0).all()
+
+
+def test_extra_views_are_inputs_to_methods_without_views() -> None:
+    task, _ = small_task(False)
+    kind = np.array([0, 1] * 60)
+    extended = Task(task.train, task.test, task.labels, 3, 6, {"kind": kind}, {"kind": kind[:80]})
+    train, test = extended.inputs()
+    assert train.shape[1] == test.shape[1] == 12
+    np.testing.assert_array_equal(train[:, 10:], np.eye(2)[kind])
+    assert sshiba_default(extended, True).scores.shape == (80, 3)
+
+
+def test_fifths_are_disjoint_and_hold_rare_labels() -> None:
+    rng = np.random.default_rng(0)
+    labels = np.zeros((300, 3), dtype=int)
+    labels[:150, 0], labels[::3, 1] = 1, 1
+    labels[rng.choice(200, 10, replace=False), 2] = 1
+    problem = Problem(rng.random((300, 2)), labels, np.arange(300) < 200, 3, 2)
+    parts = problem.fifths(np.arange(200))
+    assert sorted(np.concatenate(parts).tolist()) == list(range(200))
+    assert [int(labels[part, 2].sum()) for part in parts] == [2] * 5
+    assert len(problem.task("20 %, 3").labels) == len(parts[3])
+
+
+def test_fewer_rows_keep_every_class() -> None:
+    classes = np.repeat([0, 1, 2], [900, 90, 12])
+    kept = fewer(classes, 100)
+    assert np.bincount(classes[kept]).tolist() == [90, 10, 10]
+
+
+def test_holes_are_in_training_rows_only_and_imputers_fill_them() -> None:
+    rng = np.random.default_rng(0)
+    x, is_train = rng.random((60, 5)), np.arange(60) < 40
+    holes = remove(x, is_train)
+    assert 0.35 < np.isnan(holes[:40]).mean() < 0.65
+    assert not np.isnan(holes[40:]).any()
+    for row in ("mean", "median", "most frequent", "IterativeImputer", "KNNImputer"):
+        assert not np.isnan(imputer(row, True).fit_transform(holes[:40])).any()
+
+
+def test_goals_tick_within_a_hundredth() -> None:
+    assert (tick(0.655, 0.66), tick(0.649, 0.66)) == ("✓", "✗")
+    found = goal("x", {"A": Score(0.7), "B": Score(0.8), "C": None}, {"D": Score(0.81), "E": Score(0.5)}, 0.85)
+    row = goals_table(found).frame.iloc[0]
+    assert row["SSHIBA"] == "0.800 (B)"
+    assert row["paper"] == "0.85 ✗"
+    assert row["best baseline"] == "0.810 (D) ✓"
+    assert goal("x", {"A": None}, {}, 0.5) == []
+
+
+def test_tables_say_the_same_in_all_forms(tmp_path: Path) -> None:
+    scores = {("a", "one"): Score(0.5, 0.01, 3.0), ("b", "one"): None}
+    table = grid("t", "A table", ["a", "b"], ["one"], lambda r, c: scores[r, c], lambda r, c: None)
+    table.write(tmp_path)
+    assert "| a | 0.500 ± 0.010 (3) |" in (tmp_path / "t.md").read_text()
+    assert pd.read_csv(tmp_path / "t.csv")["auc"].tolist() == [0.5]
+    assert json.loads((tmp_path / "t.json").read_text())[0]["size"] == 3.0
+    assert markdown(table.frame).count("\n") == 3
+
+
+@pytest.fixture(scope="module")
+def small_folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A data folder with 150 rows in the place of yeast."""
+    folder = tmp_path_factory.mktemp("data")
+    rng = np.random.default_rng(0)
+    z = rng.standard_normal((150, 3))
+    x = (z @ rng.standard_normal((3, 8)) + 0.3 * rng.standard_normal((150, 8))).astype(np.float32)
+    labels = (z + 0.5 * rng.standard_normal((150, 3)) > 0).astype(np.uint8)
+    names = np.array(["one", "two", "three"])
+    np.savez(folder / "yeast.npz", X=x, Y=labels, is_train=np.arange(150) < 100, label_names=names)
+    return folder
+
+
+def run_command(folder: Path, *arguments: str) -> subprocess.CompletedProcess:
+    command = [sys.executable, "-c", "from sshiba.cli import app; app()", *arguments]
+    environment = {"SSHIBA_DATA": str(folder), "PATH": "/usr/bin:/bin", "COLUMNS": "200"}
+    source = str(Path(__file__).parents[1] / "src")
+    return subprocess.run(command, capture_output=True, text=True, env={**environment, "PYTHONPATH": source})
+
+
+def test_the_command_writes_a_page_and_goes_on_where_it_was(small_folder: Path, tmp_path: Path) -> None:
+    done = run_command(small_folder, "reproduce", "yeast", "--quick", "--jobs", "2", "--out", str(tmp_path))
+    assert done.returncode == 0, done.stderr
+    page = (tmp_path / "index.html").read_text()
+    assert "Table A. Yeast" in page
+    assert "SSHIBA, tuned" in page
+    for source in ("figures/yeast-bounds.png", "figures/yeast-variance.svg", "figures/yeast-calibration.png"):
+        assert source in page
+        assert (tmp_path / source).stat().st_size > 1000
+    for ending in ("md", "csv", "json"):
+        assert (tmp_path / "tables" / f"yeast.{ending}").is_file()
+    cells = sorted((tmp_path / "cells" / "yeast").glob("ridge*.json"))
+    cells[0].unlink()
+    again = run_command(small_folder, "reproduce", "yeast", "--quick", "--out", str(tmp_path))
+    assert "29 of 30 cells are stored already" in again.stdout
+    assert cells[0].is_file()
+
+
+def test_without_data_the_command_says_what_to_do(tmp_path: Path) -> None:
+    done = run_command(tmp_path, "reproduce", "aviris", "--quick", "--out", str(tmp_path / "out"))
+    assert done.returncode == 1
+    assert "put indian_pines_200.npz into a folder" in done.stderr
+    assert "Traceback" not in done.stderr
+    assert run_command(tmp_path, "reproduce", "nothing").returncode == 2
+    assert "reproduce" in run_command(tmp_path, "--help").stdout
+    assert run_command(tmp_path, "--version").stdout.strip()

@@ -1,0 +1,94 @@
+"""Options by cross-validation."""
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from sshiba import SSHIBA, Binary, Categorical, Real, tune
+from sshiba.tuning import configured
+
+
+@pytest.fixture(scope="module")
+def views() -> dict[str, np.ndarray]:
+    """Three factors drive 12 numbers, four labels and one of three classes."""
+    rng = np.random.default_rng(0)
+    z = rng.standard_normal((240, 3))
+    x = z @ rng.standard_normal((3, 12)) + 0.5 * rng.standard_normal((240, 12))
+    labels = (z @ rng.standard_normal((3, 4)) * 2 + rng.logistic(size=(240, 4)) > 0).astype(int)
+    kind = np.array(["a", "b", "c"])[np.argmax(2 * z + rng.standard_normal((240, 3)), axis=1)]
+    return {"x": x, "labels": labels, "kind": kind}
+
+
+def test_the_better_option_wins(views: dict) -> None:
+    """One factor cannot predict what three cause; both scores say so, on rows and on cells."""
+    pair = {"x": views["x"], "labels": views["labels"]}
+    for hide in ("rows", "cells"):
+        for scoring in ("auc", "log-likelihood"):
+            model = SSHIBA(views={"labels": Binary()}, random_state=0)
+            found = tune(model, pair, {"n_components": [1, 6]}, "labels", hide, 3, scoring)
+            assert found.options == {"n_components": 6}, (hide, scoring, found.table)
+            assert found.model.n_components == 6
+            assert not hasattr(found.model, "elbo_")
+
+
+def test_options_of_views(views: dict) -> None:
+    grid = {"labels.noise": [0.1, 1.0], "x.noise": ["view", "feature"]}
+    found = tune(SSHIBA(6, random_state=0), {"x": views["x"], "labels": views["labels"]}, grid, "labels", n_folds=2)
+    assert len(found.table) == 4
+    assert found.model.views["labels"].noise == found.options["labels.noise"]
+    assert found.model.views["x"].noise == found.options["x.noise"]
+    assert found.table["score"].max() == found.table["score"][found.table["score"].idxmax()]
+    assert (found.table["se"] > 0).all()
+
+
+def test_classes_of_text_and_real_targets(views: dict) -> None:
+    model = SSHIBA(random_state=0)
+    kinds = tune(model, {"x": views["x"], "kind": views["kind"]}, {"n_components": [1, 6]}, "kind", n_folds=3)
+    assert kinds.options == {"n_components": 6}
+    real = tune(model, views, {"n_components": [1, 6]}, "x", hide="cells", n_folds=3)
+    assert real.options == {"n_components": 6}
+    assert -2.0 < real.table["score"].max() < 0.0  # nats per cell of unit noise or so
+
+
+def test_frames_with_different_rows(views: dict) -> None:
+    x = pd.DataFrame(views["x"], index=[f"r{i}" for i in range(240)])
+    labels = pd.DataFrame(views["labels"], index=x.index, columns=list("abcd")).iloc[::-1].iloc[:200]
+    for hide in ("rows", "cells"):
+        found = tune(SSHIBA(random_state=0), {"x": x, "labels": labels}, {"n_components": [1, 6]}, "labels", hide, 3)
+        assert found.options == {"n_components": 6}
+
+
+def test_a_class_that_a_fold_never_saw_does_not_break_it(views: dict) -> None:
+    kind = views["kind"].astype(object)
+    kind[0] = "only here"
+    found = tune(SSHIBA(6, random_state=0), {"x": views["x"], "kind": kind}, {"n_init": [1]}, "kind", n_folds=3)
+    assert np.isfinite(found.table["score"]).all()
+
+
+def test_same_seed_same_table(views: dict) -> None:
+    pair = {"x": views["x"], "labels": views["labels"]}
+    one, two = (tune(SSHIBA(3, random_state=0), pair, {"labels.weight": [1.0, 2.0]}, "labels") for _ in range(2))
+    pd.testing.assert_frame_equal(one.table, two.table)
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"target": "nothing"}, "unknown target 'nothing'"),
+        ({"hide": "columns"}, "hide must be"),
+        ({"scoring": "accuracy"}, "scoring must be"),
+        ({"grid": {"labels.colour": [1]}}, "unknown option 'labels.colour'"),
+        ({"target": "x", "scoring": "auc"}, "has no AUC"),
+    ],
+)
+def test_wrong_arguments_are_named(views: dict, options: dict, message: str) -> None:
+    arguments = {"grid": {"n_components": [2]}, "target": "labels", **options}
+    with pytest.raises(ValueError, match=message):
+        tune(SSHIBA(), {"x": views["x"], "labels": views["labels"]}, **arguments)
+
+
+def test_configured_leaves_the_model_alone() -> None:
+    model = SSHIBA(5, views={"kind": Categorical()})
+    other = configured(model, {"x": Real(), "kind": Categorical()}, {"kind.weight": 2.0, "n_components": 7})
+    assert (other.n_components, other.views["kind"].weight) == (7, 2.0)
+    assert (model.n_components, model.views["kind"].weight) == (5, 1.0)
