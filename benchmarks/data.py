@@ -1,36 +1,29 @@
-"""The real data sets, from the folder named by SSHIBA_DATA."""
+"""The real data sets as arrays; None where they cannot be had, so that their rows are left out."""
 
 from __future__ import annotations
 
-import os
-from pathlib import Path
+from collections.abc import Callable
 
 import numpy as np
 
+from sshiba import datasets
+from sshiba.datasets import Dataset, DatasetError
 
-def load(name: str) -> dict[str, np.ndarray] | None:
-    """One .npz, or None where it is not there."""
-    path = Path(os.environ.get("SSHIBA_DATA", "")) / f"{name}.npz"
-    if not path.is_file():
+
+def arrays(load: Callable[[], Dataset]) -> dict[str, np.ndarray] | None:
+    """All views; of an official split the training rows."""
+    try:
+        data = load()
+    except DatasetError:
         return None
-    with np.load(path, allow_pickle=False) as file:
-        return {key: file[key] for key in file.files}
+    rows = slice(None) if data.is_train is None else data.is_train
+    return {name: view.to_numpy()[rows] for name, view in data.views.items()}
 
 
 def yeast() -> dict[str, np.ndarray] | None:
-    """The training rows: expression and labels."""
-    data = load("yeast")
-    if data is None:
-        return None
-    train = data["is_train"].astype(bool)
-    return {"expression": data["X"][train].astype(float), "labels": data["Y"][train].astype(float)}
+    return arrays(datasets.load_yeast)
 
 
 def cll() -> dict[str, np.ndarray] | None:
-    """Four views with NaN for what is missing."""
-    data = load("cll")
-    if data is None:
-        return None
-    views = {name: data[name].astype(float) for name in ("mRNA", "Methylation", "Drugs", "Mutations")}
-    views["Mutations"][views["Mutations"] < 0] = np.nan
-    return views
+    found = arrays(datasets.load_cll)
+    return found and {name: view.astype(float) for name, view in found.items()}

@@ -7,9 +7,9 @@ import warnings
 
 import numpy as np
 from common import Row, report
-from data import load
+from data import arrays
 
-from sshiba import SSHIBA, Categorical, Progress, Real
+from sshiba import SSHIBA, Categorical, Progress, Real, datasets
 
 
 class Textbook:
@@ -76,11 +76,10 @@ class Textbook:
 
 
 def main(quick: bool = False) -> list[Row]:
-    data = load("lfw7_60x40")
+    data = arrays(datasets.load_faces)
     if data is None:
         return []
-    X, y = data["X"].astype(float), data["y"].astype(int)
-    y = np.unique(y, return_inverse=True)[1]
+    X, y = data["pixels"].astype(float), np.unique(data["person"], return_inverse=True)[1]
     k = 100
     book = Textbook(X, y, k)
     book.sweep()

@@ -6,6 +6,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from sshiba.datasets import load_yeast
+
 
 @pytest.fixture(scope="session")
 def data_folder() -> Path:
@@ -18,7 +20,6 @@ def data_folder() -> Path:
 
 @pytest.fixture(scope="session")
 def yeast(data_folder: Path) -> dict[str, np.ndarray]:
-    with np.load(data_folder / "yeast.npz") as file:
-        train = file["is_train"].astype(bool)
-        X, Y = file["X"].astype(float), file["Y"].astype(float)
-    return {"X": X[train], "Y": Y[train], "X_test": X[~train], "Y_test": Y[~train]}
+    data = load_yeast()
+    X, Y = data.views["features"].to_numpy(float), data.views["labels"].to_numpy(float)
+    return {"X": X[data.is_train], "Y": Y[data.is_train], "X_test": X[~data.is_train], "Y_test": Y[~data.is_train]}

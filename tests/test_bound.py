@@ -10,10 +10,12 @@ from hypothesis import strategies as st
 
 from sshiba.coding import ViewData
 from sshiba.elbo import elbo
-from sshiba.fit import BoundError, Options, State, prune, run, sweep
+from sshiba.engines import MemoryEngine
+from sshiba.fit import BoundError, Options, State, prune, run, sweep, try_larger, without
 from sshiba.likelihoods import Binary, Categorical, Real
-from sshiba.model import Model
+from sshiba.model import Model, Priors, view_model
 from sshiba.rotation import find_rotation, objective, rotate
+from sshiba.start import random_posterior
 from sshiba.state import ColumnGroups, Gamma, Posterior, RowCovariance
 from sshiba.updates import GLOBAL_UPDATES, apply_update, global_step
 
@@ -229,3 +231,39 @@ def test_run_is_monotone_between_prunings_and_converges() -> None:
     assert fit.converged
     assert fit.state.stats is not None
     assert np.isfinite(fit.path).all()
+
+
+@pytest.mark.parametrize("holes", ["none", "cells"])
+def test_joined_factors_are_both_there(holes: str) -> None:
+    one = make_problem([Real(select_features=True), Binary()], [5, 4], [holes, "none"], n=20, n_components=3)
+    more = make_problem([Real(select_features=True), Binary()], [5, 4], [holes, "none"], n=20, n_components=2, seed=9)
+    joined = one.posterior.joined(more.posterior, scale=0.3)
+    assert joined.n_components == 5
+    for mine, its, both in zip(one.posterior.views, more.posterior.views, joined.views):
+        np.testing.assert_array_equal(both.w_mean, np.hstack([mine.w_mean, 0.3 * its.w_mean]))
+        for d, cov in enumerate(covariances(both.w_cov)):
+            np.testing.assert_allclose(cov[:3, :3], covariances(mine.w_cov)[d])
+            np.testing.assert_allclose(cov[3:, 3:], 0.09 * covariances(its.w_cov)[d])
+            np.testing.assert_allclose(both.w_cov.logdet[d], np.linalg.slogdet(cov)[1])
+        np.testing.assert_allclose(both.alpha.mean[3:], its.alpha.mean / 0.09)
+
+
+def test_a_factor_that_was_lost_is_found_again() -> None:
+    """Three factors made the data; from two at their optimum only a new one can lead back."""
+    rng = np.random.default_rng(0)
+    x = rng.standard_normal((200, 3)) @ rng.standard_normal((3, 12)) + 0.5 * rng.standard_normal((200, 12))
+    data = [ViewData((x - x.mean(axis=0)) / x.std(axis=0), None)]
+    model = Model((view_model("x", Real(), np.full(12, 200.0), np.ones(12), Priors()),))
+    engine, options = MemoryEngine(data, model, "exact", 3), Options(tol=1e-4)
+    whole = run(engine, random_posterior(model, 3, engine.groups, rng), options).state
+    lost = without(whole, np.array([0, 2]))
+    for _ in range(200):
+        lost = sweep(engine, lost, rotating=True)
+    found, n_sweeps = try_larger(engine, lost, options, seed=0)
+    assert found is not None
+    assert found.posterior.n_components == 3
+    assert lost.bound < found.bound <= whole.bound + 1e-3
+    assert n_sweeps <= 20
+    assert try_larger(engine, whole, options, seed=0)[0] is None
+    again = run(engine, lost.posterior.joined(random_posterior(model, 1, engine.groups, rng), 1e-3), options).state
+    assert again.bound == pytest.approx(whole.bound, abs=0.1)

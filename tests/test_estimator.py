@@ -505,3 +505,25 @@ def test_scale_and_shift_change_nothing(scale: float, shift: float, scaled: bool
     np.testing.assert_allclose(moved.factors_, plain.factors_, atol=1e-3)
     hidden = {"T": views["T"], "y": views["y"]}
     np.testing.assert_allclose((moved.predict(hidden, "X") - shift) / scale, plain.predict(hidden, "X"), atol=1e-3)
+
+
+def test_influence_is_how_far_a_feature_moves_a_prediction() -> None:
+    """By finite differences: one standard deviation of a feature, the target's change in its own deviations."""
+    rng = np.random.default_rng(0)
+    z = rng.standard_normal((200, 2))
+    a = z @ rng.standard_normal((2, 5)) * [1, 10, 1, 100, 1] + rng.standard_normal((200, 5))
+    b = z @ rng.standard_normal((2, 3)) * 7 + rng.standard_normal((200, 3))
+    kind = np.where(z[:, 0] > 0, "up", "down")
+    model = SSHIBA(4, random_state=0).fit({"a": a, "b": b, "kind": kind})
+    found = model.influence("b")
+    assert set(found) == {"a", "kind"}
+    only_reals = SSHIBA(4, random_state=0).fit({"a": a, "b": b})
+    found = only_reals.influence("b")
+    base = only_reals.predict({"a": a[:1]}, "b")
+    for d in range(5):
+        moved = a[:1].copy()
+        moved[0, d] += a[:, d].std()
+        change = (only_reals.predict({"a": moved}, "b") - base) / b.std(axis=0)
+        assert np.linalg.norm(change) == pytest.approx(found["a"][d], rel=1e-6)
+    with pytest.raises(ValueError, match="unknown target"):
+        model.influence("c")

@@ -17,7 +17,7 @@ from .. import __version__
 from ..datasets import Dataset, load_aviris, load_face_attributes, load_faces, load_scene, load_yeast
 from . import faces, labels, missing, multiview
 from .cells import SEED, Cell, Compute, Result, Store, run_cells
-from .page import write_page
+from .page import write_markdown, write_page
 from .sections import SECTIONS, Section
 from .tables import Goal, goals_table
 
@@ -90,7 +90,10 @@ def write(out: Path, store: Store, quick: bool) -> Path:
     summary = goals_table(goals)
     if goals:
         summary.write(out / "tables")
-    return write_page(out, sections, summary, about(seconds, quick))
+    words = about(seconds, quick)
+    page = write_page(out, sections, summary, words)
+    write_markdown(out, sections, summary, words)
+    return page
 
 
 def about(seconds: float, quick: bool) -> str:

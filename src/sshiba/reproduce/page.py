@@ -1,4 +1,4 @@
-"""index.html: every table and picture of a run, beside what the paper reports."""
+"""index.html, every table and picture of a run beside what the paper reports; results.md, its tables alone."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from .sections import Section
-from .tables import Table
+from .tables import Table, markdown
 
 STYLE = """
 :root { color-scheme: light dark; --line: #8884; --soft: #8881; }
@@ -50,6 +50,16 @@ def write_page(folder: Path, sections: Sequence[Section], goals: Table, about: s
     path = folder / "index.html"
     path.write_text("\n".join(parts) + "</body></html>\n", encoding="utf-8")
     return path
+
+
+def write_markdown(folder: Path, sections: Sequence[Section], goals: Table, about: str) -> None:
+    parts = [about, f"### {goals.title}", markdown(goals.frame)] if len(goals.frame) else [about]
+    for section in sections:
+        parts += [f"## {section.title}", section.text]
+        for table in section.tables:
+            parts += [f"### {table.title}", markdown(table.frame)]
+        parts += [f"* {picture.caption}" for picture in section.pictures]
+    (folder / "results.md").write_text("\n\n".join(parts) + "\n", encoding="utf-8")
 
 
 def _anchor(section: Section) -> str:
