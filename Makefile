@@ -4,7 +4,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 export MPLBACKEND := Agg
 
-.PHONY: help setup demo test test-slow check format bench clean
+.PHONY: help setup demo test test-slow check format reproduce bench clean
 
 help:  ## this list
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*##/\t/' | expand -t 14
@@ -18,7 +18,7 @@ $(VENV)/.installed: pyproject.toml
 	touch $@
 
 demo: setup  ## fit digits as four views with holes; shows a table, writes a picture
-	$(BIN)/python -m sshiba.cli demo
+	$(BIN)/sshiba demo
 
 test: setup  ## the whole test suite (under ten minutes on two cores)
 	$(BIN)/python -m pytest
@@ -34,6 +34,9 @@ check: setup  ## lint, format, types
 format: setup  ## rewrite files in the house style
 	$(BIN)/ruff check --fix .
 	$(BIN)/ruff format .
+
+reproduce: setup  ## the paper's experiments (hours, resumable); QUICK=--quick takes ten minutes
+	$(BIN)/sshiba reproduce $(QUICK)
 
 bench: setup  ## all benchmarks, peers beside us (about half an hour); QUICK=--quick takes five minutes
 	$(BIN)/python -m pip install --quiet -e '.[bench]'

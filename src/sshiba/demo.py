@@ -1,4 +1,4 @@
-"""A real job on data that come with scikit-learn: digits as four views with holes. Run by `make demo`."""
+"""A real job on data that come with scikit-learn: digits as four views with holes. Run by `sshiba demo`."""
 
 from __future__ import annotations
 
@@ -143,7 +143,3 @@ def main(out: Path = Path("out/demo")) -> None:
         console.print("No picture: matplotlib is not installed. Install it with: pip install 'sshiba[plot]'")
     else:
         console.print(f"Completed digits beside the true ones: {path}")
-
-
-if __name__ == "__main__":
-    main()

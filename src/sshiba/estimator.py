@@ -19,6 +19,7 @@ from . import io
 from .coding import ViewData, show
 from .engines import MemoryEngine
 from .fit import Fit, Options, Progress, run_restarts
+from .layout import is_one_table, joined, without_columns
 from .likelihoods import View
 from .model import Model, Priors, build_model
 from .moments import w_second
@@ -35,7 +36,7 @@ from .posterior import (
 )
 from .progress import FitBar
 from .sampling import sample_rows
-from .views import Schema, fill, read_new, read_training, std_to_user, to_user
+from .views import Schema, fill, new_views, read_new, read_training, std_to_user, to_user
 
 logger = logging.getLogger("sshiba")
 
@@ -49,6 +50,7 @@ class SSHIBA(BaseEstimator):
         The most factors; how many are kept, `n_components_`, is found by the fit.
     views : mapping, optional
         View name -> `Real()`, `Binary()` or `Categorical()`. Views that are not named are inferred, and logged.
+        For one DataFrame also -> columns, or (columns, type).
     n_init : int
         Random starts; the one with the highest bound is kept.
     max_iter, tol : int, float
@@ -117,13 +119,14 @@ class SSHIBA(BaseEstimator):
 
     # ------------------------------------------------------------------------------------------------ fit
 
-    def fit(self, views: Mapping[str, Any], y: None = None) -> SSHIBA:
+    def fit(self, views: Any, y: None = None) -> SSHIBA:
         """Fit the model.
 
         Parameters
         ----------
-        views : dict of arrays, DataFrames or Series
-            NaN, None and NA are missing. DataFrames align by index.
+        views : dict of arrays, DataFrames or Series; or one DataFrame, MuData or AnnData
+            NaN, None and NA are missing. DataFrames align by index. One DataFrame is split by type: numbers, 0 / 1, and
+            each column of labels a view of its own; or as `views` says, {"blood": ["hb", "wbc"], "sex": Categorical()}.
         y : ignored
 
         Returns
@@ -224,11 +227,12 @@ class SSHIBA(BaseEstimator):
 
     # ------------------------------------------------------------------------------------------- new rows
 
-    def transform(self, views: Mapping[str, Any], return_std: bool = False) -> Any:
+    def transform(self, views: Any, return_std: bool = False) -> Any:
         """E[z] of rows, (n, n_components_), from any subset of views with holes; `return_std` adds its deviation.
 
         A DataFrame labelled by the rows where pandas objects are given, else an array.
         """
+        views = self._given(views)
         data, index = self._read(views)
         found: tuple[Any, ...] = factors(self._rows(data), self._posterior)
         if any(isinstance(given, pd.DataFrame | pd.Series) for given in views.values()):
@@ -236,69 +240,81 @@ class SSHIBA(BaseEstimator):
             found = tuple(pd.DataFrame(values, index=index, columns=names) for values in found)
         return found if return_std else found[0]
 
-    def fit_transform(self, views: Mapping[str, Any], y: None = None) -> Any:
+    def fit_transform(self, views: Any, y: None = None) -> Any:
         """Fit, and return the factors of the training rows as `transform` does."""
         return self.fit(views).transform(views)
 
-    def predict(self, views: Mapping[str, Any], target: str | None = None, return_std: bool = False) -> Any:
+    def predict(self, views: Any, target: str | None = None, return_std: bool = False) -> Any:
         """Means, 0 / 1 or labels of the views that are not given, or of one target.
 
         Parameters
         ----------
-        views : dict
-            Any subset of the views, with holes.
+        views : dict, or one DataFrame where the model was fitted to one
+            Any subset of the views or columns, with holes.
         target : str, optional
-            One view; it may be given too where it has holes, and is then predicted from its own seen cells as well.
+            One view, or one column of the table; it may be given too where it has holes, and is then predicted from its
+            own seen cells as well.
         return_std : bool
             Also return the predictive standard deviations.
 
         Returns
         -------
-        A dict view -> prediction, or with a target just the prediction; with `return_std` a pair of those.
+        A dict view -> prediction (a DataFrame of the columns the table lacks), or with a target just the prediction;
+        with `return_std` a pair of those.
         """
         data, index = self._read(views)
-        names = self._targets(data, target)
+        names, column = self._targets(views, data, target)
         found = predict(self._rows(data), self._posterior, [self._place(name) for name in names])
         means, stds = {}, {}
         for name in names:
             values, std = found[self._place(name)]
             means[name] = to_user(self._schema, name, self._schema.types[name].decide(values), index)
             stds[name] = std_to_user(self._schema, name, std, index)
-        if target is not None:
-            return (means[target], stds[target]) if return_std else means[target]
-        return (means, stds) if return_std else means
+        results = []
+        for parts in (means, stds):
+            if column is not None:
+                results.append(parts[names[0]][column])
+            elif target is not None:
+                results.append(parts[target])
+            else:
+                results.append(without_columns(parts, views) if is_one_table(views) else parts)
+        return tuple(results) if return_std else results[0]
 
-    def predict_proba(self, views: Mapping[str, Any], target: str) -> Any:
+    def predict_proba(self, views: Any, target: str) -> Any:
         """Binary: p(t = 1), (n, D). Categorical: probabilities over `classes_[target]`, (n, C)."""
         data, index = self._read(views)
-        self._targets(data, target)
-        view = self._schema.types[target]
+        (name,), column = self._targets(views, data, target)
+        view = self._schema.types[name]
         if not view.latent:
-            raise ValueError(f"view {target!r} is real and has no probabilities; use predict(..., return_std=True).")
-        values, _ = predict(self._rows(data), self._posterior, [self._place(target)])[self._place(target)]
-        coding = self._schema.codings[target]
+            raise ValueError(f"{target!r} is real and has no probabilities; use predict(..., return_std=True).")
+        values, _ = predict(self._rows(data), self._posterior, [self._place(name)])[self._place(name)]
+        coding = self._schema.codings[name]
         if coding.container in ("array", "vector"):
             return values
-        return pd.DataFrame(values, index=index, columns=list(coding.levels or coding.features))
+        frame = pd.DataFrame(values, index=index, columns=list(coding.levels or coding.features))
+        return frame if column is None else frame[column]
 
-    def impute(self, views: Mapping[str, Any], return_std: bool = False) -> Any:
-        """The same dict, observed cells untouched and holes filled; with `return_std` also the standard deviations.
+    def impute(self, views: Any, return_std: bool = False) -> Any:
+        """The same dict or table, observed cells untouched and holes filled; with `return_std` also the deviations.
 
         The standard deviation of an observed cell is 0; that of a filled label is that of "the label is right".
         DataFrames align by index: all come back with all rows, in the order of the first, then of the others' own.
         """
-        data, index = self._read(views)
+        given = self._given(views)
+        data, index = self._read(given)
         found = predict(self._rows(data), self._posterior, [self._place(name) for name in data])
         filled, stds = {}, {}
-        for name, given in data.items():
+        for name, coded in data.items():
             values, std = found[self._place(name)]
             view = self._schema.types[name]
             decided = view.decide(values)
-            filled[name] = fill(self._schema, name, views[name], decided, index)
+            filled[name] = fill(self._schema, name, given[name], decided, index)
             if decided.ndim == 1:
                 std = np.take_along_axis(std, decided[:, None], axis=1)
-            seen = np.ones((1, 1), dtype=bool) if given.observed is None else given.observed
+            seen = np.ones((1, 1), dtype=bool) if coded.observed is None else coded.observed
             stds[name] = std_to_user(self._schema, name, np.where(seen[:, : std.shape[1]], 0.0, std), index)
+        if is_one_table(views):
+            return (joined(views, filled), joined(views, stds, zero=True)) if return_std else joined(views, filled)
         return (filled, stds) if return_std else filled
 
     def influence(self, target: str) -> dict[str, np.ndarray]:
@@ -309,11 +325,11 @@ class SSHIBA(BaseEstimator):
         which of them matter for the target.
         """
         check_is_fitted(self, "n_components_")
-        self._targets({}, target)
+        self._targets({}, {}, target)
         found = influence(self._posterior, self._model, self._place(target))
         return {name: found[self._place(name)] for name in self._schema.types if name != target}
 
-    def score(self, views: Mapping[str, Any], y: None = None) -> float:
+    def score(self, views: Any, y: None = None) -> float:
         """Average over rows of a lower bound of log p(row), in nats and the user's units."""
         data, index = self._read(views)
         if len(index) == 0:
@@ -340,9 +356,14 @@ class SSHIBA(BaseEstimator):
 
     # -------------------------------------------------------------------------------------------- helpers
 
-    def _read(self, views: Mapping[str, Any]) -> tuple[dict[str, ViewData], pd.Index]:
+    def _given(self, views: Any) -> Mapping[str, Any]:
+        """What the user gives for new rows, as a dict of views."""
         check_is_fitted(self, "n_components_")
-        return read_new(self._schema, views, self.dtype)
+        return new_views(self._schema, views)
+
+    def _read(self, views: Any) -> tuple[dict[str, ViewData], pd.Index]:
+        given = self._given(views)
+        return read_new(self._schema, given, self.dtype)
 
     def _rows(self, data: dict[str, ViewData], model: Model | None = None) -> MemoryEngine:
         """An engine for some rows, in which the views that were not given are missing."""
@@ -357,17 +378,28 @@ class SSHIBA(BaseEstimator):
     def _place(self, name: str) -> int:
         return list(self._schema.types).index(name)
 
-    def _targets(self, data: dict[str, ViewData], target: str | None) -> list[str]:
+    def _targets(self, views: Any, data: dict[str, ViewData], target: str | None) -> tuple[list[str], Any]:
+        """The views to predict and, where the target is a column of one of them, which."""
+        codings = self._schema.codings
         if target is None:
-            names = [name for name in self._schema.types if name not in data]
+            if is_one_table(views):
+                names = [name for name, coding in codings.items() if not set(coding.features) <= set(views.columns)]
+            else:
+                names = [name for name in codings if name not in data]
             if not names:
-                raise ValueError("Every view is given, so there is nothing to predict: leave one out, or use impute.")
-            return names
-        if not isinstance(target, str) or target not in self._schema.types:
-            raise ValueError(f"unknown target {target!r}; the model has the views {list(self._schema.types)}.")
-        if target in data and data[target].observed is None and len(data[target].target):
-            raise ValueError(f"view {target!r} is the target but is given complete: leave it out of the views.")
-        return [target]
+                raise ValueError("Everything is given, so there is nothing to predict: leave some out, or use impute.")
+            return names, None
+        if isinstance(target, str) and target in codings:
+            if target in data and data[target].observed is None and len(data[target].target):
+                raise ValueError(f"view {target!r} is the target but is given complete: leave it out of the views.")
+            return [target], None
+        if self._schema.one_table:
+            for name, coding in codings.items():
+                if target in coding.features:
+                    if is_one_table(views) and target in views and len(views) and views[target].notna().all():
+                        raise ValueError(f"column {target!r} is the target but is given complete: leave it out.")
+                    return [name], target
+        raise ValueError(f"unknown target {target!r}; the model has the views {list(codings)}.")
 
 
 def observed_cells(schema: Schema) -> int:

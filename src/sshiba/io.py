@@ -112,6 +112,7 @@ def pack(model: SSHIBA) -> tuple[dict[str, Any], dict[str, np.ndarray]]:
         "settings": {name: plain(getattr(model, name)) for name in SETTINGS},
         "priors": asdict(priors),
         "n_rows": len(model.factors_),
+        "one_table": schema.one_table,
         "views": [
             {
                 "name": name,
@@ -152,7 +153,7 @@ def unpack(header: dict[str, Any], arrays: dict[str, np.ndarray]) -> SSHIBA:
     priors = Priors(**pairs, noise_floor=float(stored["noise_floor"]))
     model = SSHIBA(views=types, priors=priors, **header["settings"])
     inferred = {entry["name"]: entry["inferred"] for entry in header["views"] if entry["inferred"] is not None}
-    model._schema = Schema(types, codings, inferred)
+    model._schema = Schema(types, codings, inferred, bool(header["one_table"]))
     model._posterior = Posterior(tuple(views))
     n_rows, n_components = header["n_rows"], model._posterior.n_components
     model._model = build_model(model._schema, n_rows, priors, model.missing)

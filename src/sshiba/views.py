@@ -26,10 +26,11 @@ from .coding import (
     restore_column,
     to_container,
 )
+from .layout import as_views, is_one_table, split_new, split_training
 from .likelihoods import VIEW_TYPES, View
 from .tables import Table, align, match_columns, read_table
 
-__all__ = ["Coding", "Schema", "ViewData", "fill", "read_new", "read_training", "std_to_user", "to_user"]
+__all__ = ["Coding", "Schema", "ViewData", "fill", "new_views", "read_new", "read_training", "std_to_user", "to_user"]
 
 logger = logging.getLogger("sshiba")
 
@@ -41,19 +42,20 @@ class Schema:
     types: dict[str, View]
     codings: dict[str, Coding]
     inferred: dict[str, str] = field(default_factory=dict)  # name -> why the view got its type
+    one_table: bool = False  # were the views made from the columns of one table?
 
 
 # Reading ------------------------------------------------------------------------------------------------
 
 
 def read_training(
-    views: Mapping[str, Any], types: Mapping[str, Any] | None = None, dtype: Any = "float64"
+    views: Any, types: Mapping[str, Any] | None = None, dtype: Any = "float64"
 ) -> tuple[Schema, dict[str, ViewData], pd.Index]:
     """Learn how to code the views, and code them.
 
     Parameters
     ----------
-    views : mapping of view name to array, list, DataFrame or Series
+    views : mapping of view name to array, list, DataFrame or Series; or one DataFrame, MuData or AnnData
     types : mapping of view name to a view type (`Real()`, `Real` or "real"), optional
         Types not given are inferred and logged.
     dtype : of the working copies
@@ -64,13 +66,15 @@ def read_training(
     data : dict of ViewData, all with the same rows
     index : the labels of these rows
     """
-    tables = _read_tables(views, allow_no_rows=False)
     if types is not None and not isinstance(types, Mapping):
         raise TypeError(f"view types must be a dict of name to type, not {type(types).__name__}.")
-    given = dict(types or {})
+    views, given, one_table = as_views(views), dict(types or {}), is_one_table(views)
+    if one_table:
+        views, given = split_training(views, given)
+    tables = _read_tables(views, allow_no_rows=False)
     _check_names(given, tables, "view types are given for")
     index, rows = align(tables, training=True)
-    schema = Schema({}, {}, {})
+    schema = Schema({}, {}, {}, one_table)
     data = {}
     for name, table in tables.items():
         if name in given:
@@ -83,6 +87,16 @@ def read_training(
         schema.codings[name] = replace(coding, container=table.container, dtypes=table.dtypes)
         data[name] = encoded.take(rows[name])
     return schema, data, index
+
+
+def new_views(schema: Schema, given: Any) -> Mapping[str, Any]:
+    """What the user gives for new rows as a dict of views."""
+    given = as_views(given)
+    if not is_one_table(given):
+        return given
+    if not schema.one_table:
+        raise TypeError(f"the model was fitted to several views: give a dict of some of {first_few(schema.types, 10)}.")
+    return split_new(given, schema.codings)
 
 
 def read_new(schema: Schema, views: Mapping[str, Any], dtype: Any = "float64") -> tuple[dict[str, ViewData], pd.Index]:
@@ -201,11 +215,12 @@ def _fill_frame(
     for j, place in enumerate(matched.columns.get_indexer(given.columns)):
         column = given.iloc[:, j]
         if place < 0:
-            columns[j] = column.reindex(index).array
+            columns[j] = column.reindex(index)
         else:
             new = restore_column(decoded[:, place], dtypes[j], coding.levels)
             cells = column.to_numpy() if isinstance(column.dtype, np.dtype) else column.array
-            columns[j] = fill_cells(cells, rows, new)
+            cells = fill_cells(cells, rows, new)
+            columns[j] = pd.Series(cells, index=index, dtype=cells.dtype)  # a frame would guess at objects
     filled = pd.DataFrame(columns, index=index)
     filled.columns = given.columns
     return filled

@@ -143,8 +143,8 @@ def bounds(folder: Path, name: str, paths: Sequence[np.ndarray]) -> Figure:
     ax.set_xlabel("sweep")
     ax.set_ylabel("bound (nats)")
     ax.legend(frameon=False)
-    spread = max(ends) - min(ends)
-    caption = f"The bound of the restarts, from the 10th sweep on. They end within {spread:.0f} nats of each other."
+    together = f" They end within {max(ends) - min(ends):.0f} nats of each other." if len(ends) > 1 else ""
+    caption = f"The bound of each start, from the 10th sweep on.{together}"
     return _save(figure, folder, name, caption)
 
 

@@ -1,0 +1,196 @@
+"""One table in, one table out: columns split by type or by the user, and given back as they came."""
+
+import logging
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from sshiba import SSHIBA, Binary, Categorical, Real, load
+from sshiba.layout import by_type, refusal
+
+
+@pytest.fixture(scope="module")
+def patients() -> pd.DataFrame:
+    """120 patients with two causes: numbers of several dtypes, yes / no, labels of several kinds."""
+    rng = np.random.default_rng(0)
+    z = rng.standard_normal((120, 2))
+    ward = np.array(["north", "south", "west"])[
+        np.argmax(np.c_[z, np.zeros(120)] + rng.normal(0, 0.3, (120, 3)), axis=1)
+    ]
+    frame = pd.DataFrame(
+        {
+            "age": np.round(50 + 10 * z[:, 0] + rng.standard_normal(120)).astype(int),
+            "weight": (70 + 8 * z[:, 1] + rng.standard_normal(120)).astype(np.float32),
+            "dose": pd.array(np.round(5 + z[:, 0] + z[:, 1]), dtype="Float64"),
+            "smokes": z[:, 0] + rng.logistic(0, 0.3, 120) > 0,
+            "treated": (z[:, 1] > 0).astype(int),
+            "ward": ward,
+            "stage": pd.Categorical(np.where(z[:, 0] > 0.5, "II", "I"), categories=["I", "II", "III"], ordered=True),
+        },
+        index=[f"patient {i}" for i in range(120)],
+    )
+    return frame
+
+
+@pytest.fixture(scope="module")
+def model(patients: pd.DataFrame) -> SSHIBA:
+    return SSHIBA(6, random_state=0).fit(patients)
+
+
+def test_columns_are_split_by_type(model: SSHIBA) -> None:
+    kinds = {name: type(view) for name, view in model.views_.items()}
+    assert kinds == {"numeric": Real, "binary": Binary, "ward": Categorical, "stage": Categorical}
+    assert model.feature_names_in_["numeric"] == ["age", "weight", "dose"]
+    assert model.feature_names_in_["binary"] == ["smokes", "treated"]
+
+
+def test_a_table_comes_back_as_it_came(model: SSHIBA, patients: pd.DataFrame) -> None:
+    holes = patients.assign(note="kept")
+    holes.loc["patient 3", "weight"] = np.nan
+    holes.loc["patient 4", ["ward", "stage", "dose"]] = None
+    filled, std = model.impute(holes, return_std=True)
+    assert list(filled.columns) == list(holes.columns)
+    assert filled.index.equals(holes.index)
+    assert filled.dtypes.equals(holes.dtypes)
+    assert not filled.isna().any().any()
+    assert filled.loc["patient 4", "ward"] in ("north", "south", "west")
+    assert (filled["note"] == "kept").all()
+    for column in holes:
+        seen = holes[column].notna()
+        assert (filled[column][seen] == holes[column][seen]).all()
+    assert std.shape == holes.shape
+    assert (std.loc["patient 4", ["ward", "stage", "dose"]] > 0).all()
+    assert std.loc["patient 0"].sum() == 0
+    pd.testing.assert_frame_equal(model.impute(patients), patients)
+
+
+def test_columns_that_a_new_table_lacks_are_predicted(model: SSHIBA, patients: pd.DataFrame) -> None:
+    new = patients[["smokes", "ward", "age"]].head(10)
+    found = model.predict(new)
+    assert set(found) == {"weight", "dose", "treated", "stage"}
+    assert found.index.equals(new.index)
+    weight, std = model.predict(new, "weight", return_std=True)
+    pd.testing.assert_series_equal(weight, found["weight"])
+    assert (std > 0).all()
+    truth = patients["weight"].head(10)
+    assert np.corrcoef(weight, truth)[0, 1] > 0.2
+    assert list(model.predict_proba(new, "stage").columns) == ["I", "II"]
+    assert model.predict_proba(new, "treated").between(0, 1).all()
+    assert model.transform(new).shape == (10, model.n_components_)
+    assert np.isfinite(model.score(new))
+
+
+def test_the_users_own_views(patients: pd.DataFrame, caplog: pytest.LogCaptureFixture) -> None:
+    views = {"body": ["age", "weight"], "ward": Categorical(weight=2.0), "drug": (["dose"], Real(noise="view"))}
+    with caplog.at_level(logging.INFO, logger="sshiba"):
+        model = SSHIBA(4, views=views, random_state=0).fit(patients)
+    assert list(model.views_) == ["body", "drug", "ward"]
+    assert model.views_["ward"].weight == 2.0
+    assert model.views_["drug"].noise == "view"
+    assert "left out: 'smokes', 'treated', 'stage'" in caplog.text
+    single = SSHIBA(4, views={"age": Categorical(), "numeric": Real(noise="view")}, random_state=0)
+    single.fit(patients.assign(age=patients["age"] // 30))
+    assert isinstance(single.views_["age"], Categorical)
+    assert single.views_["numeric"].noise == "view"
+
+
+def test_a_saved_model_still_takes_tables(model: SSHIBA, patients: pd.DataFrame, tmp_path) -> None:
+    model.save(tmp_path / "m.sshiba")
+    again = load(tmp_path / "m.sshiba")
+    new = patients.drop(columns=["ward"]).head(5)
+    pd.testing.assert_frame_equal(again.predict(new), model.predict(new))
+
+
+REFUSED = {
+    "dates": (pd.Series(pd.date_range("2020", periods=30)), "holds dates or times"),
+    "dates as text": (pd.Series([f"2020-01-{d:02d}" for d in range(1, 31)]), "holds dates such as '2020-01-01'"),
+    "row numbers": (pd.Series(range(100, 130)), "numbers the rows"),
+    "identifiers": (pd.Series([f"NHS{i}x" for i in range(30)]), "as identifiers do"),
+    "free text": (pd.Series([f"came in with {i} complaints" for i in range(25)] * 2), "is free text"),
+    "numbers and text": (pd.Series([1.5, "<5", 2.5] * 10, dtype=object), "mixes numbers and text such as '<5'"),
+    "numbers as text": (pd.Series(["1.5", "2.5", "3.5"] * 10), "numbers written as text"),
+    "nothing": (pd.Series([None] * 5, dtype=object), "has no values"),
+}
+
+
+@pytest.mark.parametrize("case", REFUSED)
+def test_what_is_no_measurement_is_refused(case: str) -> None:
+    column, words = REFUSED[case]
+    assert words in refusal(column)
+
+
+@pytest.mark.parametrize(
+    "column",
+    [
+        pd.Series([1, 5, 3] * 10),
+        pd.Series(np.arange(30) / 7),
+        pd.Series(["yes", "no"] * 3),
+        pd.Series(["a", "b", None] * 10),
+        pd.Series(pd.Categorical([f"level {i}" for i in range(30)])),
+        pd.Series([True, None] * 5, dtype="boolean"),
+        pd.Series([3, 1, 2]),
+    ],
+)
+def test_what_is_one_is_not(column: pd.Series) -> None:
+    assert refusal(column) is None
+
+
+def test_all_refused_columns_are_named_at_once(patients: pd.DataFrame) -> None:
+    bad = patients.assign(born=pd.Timestamp("1970-01-01"), code=[f"c{i}" for i in range(120)])
+    with pytest.raises(ValueError, match=r"column 'born' holds dates.*column 'code' has a different text"):
+        SSHIBA(3).fit(bad)
+
+
+@pytest.mark.parametrize(
+    ("views", "message"),
+    [
+        ({"body": ["age", "height"]}, "there is no column 'height'"),
+        ({"body": []}, "has no columns"),
+        ({"a": ["age"], "b": ["age", "dose"]}, "'age' are in more than one view"),
+        ({"body": Real()}, "unknown view 'body'"),
+    ],
+)
+def test_wrong_views_are_named(patients: pd.DataFrame, views: dict, message: str) -> None:
+    with pytest.raises(ValueError, match=message):
+        SSHIBA(3, views=views).fit(patients)
+
+
+def test_wrong_tables_are_named(model: SSHIBA, patients: pd.DataFrame) -> None:
+    with pytest.raises(ValueError, match="none of the model's columns, 'age'"):
+        model.transform(pd.DataFrame({"height": [1.0]}))
+    with pytest.raises(ValueError, match="several columns of the name 'age'"):
+        model.transform(pd.concat([patients, patients[["age"]]], axis=1))
+    with pytest.raises(ValueError, match="column 'age' is the target but is given complete"):
+        model.predict(patients, "age")
+    with pytest.raises(ValueError, match="nothing to predict"):
+        model.predict(patients)
+    with pytest.raises(ValueError, match="unknown target 'height'"):
+        model.predict(patients, "height")
+    several = SSHIBA(2, random_state=0).fit({"a": patients[["age", "dose"]]})
+    with pytest.raises(TypeError, match="fitted to several views"):
+        several.transform(patients)
+
+
+def test_views_hold_all_columns(patients: pd.DataFrame) -> None:
+    assert sorted(column for columns in by_type(patients).values() for column in columns) == sorted(patients.columns)
+
+
+def test_mudata_and_anndata(patients: pd.DataFrame) -> None:
+    """Names are kept, observations aligned; those a modality lacks are a missing view."""
+    anndata = pytest.importorskip("anndata", reason="needs the extra 'mudata'")
+    mudata = pytest.importorskip("mudata", reason="needs the extra 'mudata'")
+    rng = np.random.default_rng(0)
+    z = rng.standard_normal((60, 2))
+    rna = anndata.AnnData(z @ rng.standard_normal((2, 6)) + 0.1 * rng.standard_normal((60, 6)))
+    rna.obs_names, rna.var_names = [f"s{i}" for i in range(60)], [f"gene{d}" for d in range(6)]
+    protein = anndata.AnnData((z @ rng.standard_normal((2, 3)) + 0.1 * rng.standard_normal((60, 3)))[20:])
+    protein.obs_names, protein.var_names = [f"s{i}" for i in range(20, 60)], ["p1", "p2", "p3"]
+    both = mudata.MuData({"rna": rna, "protein": protein})
+    model = SSHIBA(4, random_state=0).fit(both)
+    assert model.feature_names_in_["protein"] == ["p1", "p2", "p3"]
+    assert list(model.index_[:2]) == ["s0", "s1"]
+    filled = model.impute(both)
+    assert filled["protein"].shape == (60, 3)
+    assert list(model.predict(mudata.MuData({"rna": rna[:5]}))["protein"].index) == [f"s{i}" for i in range(5)]
+    assert SSHIBA(2, random_state=0).fit(rna).views_["X"] == Real()
