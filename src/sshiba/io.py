@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
-import tempfile
 import zipfile
 from dataclasses import asdict, fields
 from pathlib import Path
@@ -18,6 +16,7 @@ from safetensors.numpy import save as save_arrays
 
 from . import __version__
 from .coding import Coding
+from .files import replacing
 from .likelihoods import VIEW_TYPES, View
 from .model import Priors, build_model
 from .state import ColumnGroups, Fixed, Gamma, Posterior, RowCovariance, ViewPosterior
@@ -41,15 +40,12 @@ def save(model: SSHIBA, path: str | Path) -> None:
     path = Path(path)
     if not path.parent.is_dir():
         raise FileNotFoundError(f"there is no folder {str(path.parent)!r} to save the model in.")
-    handle, temporary = tempfile.mkstemp(prefix=f".{path.name}.", dir=path.parent)
-    try:
-        with os.fdopen(handle, "wb") as file, zipfile.ZipFile(file, "w", zipfile.ZIP_STORED) as archive:
-            archive.writestr(JSON_NAME, json.dumps(header, indent=1, allow_nan=True))
-            archive.writestr(ARRAYS_NAME, save_arrays(arrays))
-        os.replace(temporary, path)
-    except BaseException:
-        Path(temporary).unlink(missing_ok=True)
-        raise
+    with (
+        replacing(str(path)) as temporary,
+        zipfile.ZipFile(temporary, "w", zipfile.ZIP_STORED) as archive,
+    ):
+        archive.writestr(JSON_NAME, json.dumps(header, indent=1, allow_nan=True))
+        archive.writestr(ARRAYS_NAME, save_arrays(arrays))
 
 
 def load(path: str | Path) -> SSHIBA:

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from scipy.stats import rankdata
+from scipy.stats import norm, rankdata
 
 SMALLEST = 1e-12  # a probability is taken to be at least this
 
@@ -65,6 +65,12 @@ def binary_log_likelihood(truth: np.ndarray, probability: np.ndarray) -> float:
     return float(np.mean(np.where(truth[seen] == 1, np.log(p), np.log1p(-p))))
 
 
+def class_log_likelihood(codes: np.ndarray, probability: np.ndarray) -> float:
+    """Mean log p of class numbers; -1 is a class without a probability."""
+    chosen = np.where(codes >= 0, probability[np.arange(len(codes)), codes], 0.0)
+    return float(np.mean(np.log(np.maximum(chosen, SMALLEST))))
+
+
 def normal_log_likelihood(truth: np.ndarray, mean: np.ndarray, std: np.ndarray) -> float:
     """Mean log density of the known cells of a real view."""
     seen = ~np.isnan(truth)
@@ -79,7 +85,5 @@ def rmse(truth: np.ndarray, guess: np.ndarray) -> float:
 
 def coverage(truth: np.ndarray, mean: np.ndarray, std: np.ndarray, level: float = 0.9) -> float:
     """The share of known cells within the central normal interval of this level."""
-    from scipy.stats import norm
-
     seen = ~np.isnan(truth)
     return float(np.mean(np.abs(truth - mean)[seen] <= norm.ppf(0.5 + level / 2) * std[seen]))

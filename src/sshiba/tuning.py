@@ -20,9 +20,9 @@ from sklearn.model_selection import KFold, StratifiedKFold
 
 from .estimator import SSHIBA
 from .likelihoods import View
-from .metrics import SMALLEST, auc_mc, binary_log_likelihood, normal_log_likelihood
+from .metrics import auc_mc, binary_log_likelihood, class_log_likelihood, normal_log_likelihood
 from .options import seed_sequence
-from .views import read_training
+from .views import read_training, training_views
 
 SCORES = ("log-likelihood", "auc")
 HIDDEN = ("rows", "cells")
@@ -39,7 +39,7 @@ class Tuned:
 
 def tune(
     model: SSHIBA,
-    views: Mapping[str, Any],
+    views: Any,
     grid: Mapping[str, Sequence[Any]],
     target: str,
     hide: str = "rows",
@@ -54,7 +54,7 @@ def tune(
     ----------
     model : SSHIBA
         The options that are not tried.
-    views : dict
+    views : dict, or one DataFrame
         The training data, as for `fit`.
     grid : mapping
         What to try: "n_components" or any other option of the model, "view.option" for one of a view:
@@ -80,9 +80,10 @@ def tune(
         raise ValueError(f"hide must be one of {HIDDEN}, not {hide!r}.")
     if scoring not in SCORES:
         raise ValueError(f"scoring must be one of {SCORES}, not {scoring!r}.")
+    views, types, _ = training_views(views, model.views)
     if target not in views:
         raise ValueError(f"unknown target {target!r}; the views are {list(views)}.")
-    schema, data, index = read_training(views, model.views, model.dtype)
+    schema, data, index = read_training(views, types, model.dtype)
     if scoring == "auc" and not schema.types[target].latent:
         raise ValueError(f"view {target!r} is real and has no AUC; use scoring='log-likelihood'.")
     combinations = [dict(zip(grid, values)) for values in itertools.product(*grid.values())]
@@ -166,13 +167,14 @@ def score_target(fitted: SSHIBA, given: Mapping[str, Any], target: str, truth: n
     if target not in fitted.classes_:
         known = truth.astype(float)
         return auc_mc(known, proba).value if scoring == "auc" else binary_log_likelihood(known, proba)
-    labels = truth[:, 0]
-    place = {label: c for c, label in enumerate(fitted.classes_[target].tolist())}
-    codes = np.array([place.get(label, -1) for label in labels.tolist()])
-    if scoring == "auc":
-        return auc_mc(codes, proba).value
-    chosen = np.where(codes >= 0, proba[np.arange(len(codes)), codes], 0.0)  # a label never seen: no probability
-    return float(np.mean(np.log(np.maximum(chosen, SMALLEST))))
+    codes = class_codes(fitted, target, truth[:, 0])
+    return auc_mc(codes, proba).value if scoring == "auc" else class_log_likelihood(codes, proba)
+
+
+def class_codes(fitted: SSHIBA, name: str, labels: np.ndarray) -> np.ndarray:
+    """Labels as numbers of the model's classes; -1 for one that it never saw."""
+    place = {label: c for c, label in enumerate(fitted.classes_[name].tolist())}
+    return np.array([place.get(label, -1) for label in labels.tolist()])
 
 
 def take(value: Any, index: pd.Index, rows: np.ndarray) -> Any:

@@ -30,7 +30,18 @@ from .layout import as_views, is_one_table, split_new, split_training
 from .likelihoods import VIEW_TYPES, View
 from .tables import Table, align, match_columns, read_table
 
-__all__ = ["Coding", "Schema", "ViewData", "fill", "new_views", "read_new", "read_training", "std_to_user", "to_user"]
+__all__ = [
+    "Coding",
+    "Schema",
+    "ViewData",
+    "fill",
+    "new_views",
+    "read_new",
+    "read_training",
+    "std_to_user",
+    "to_user",
+    "training_views",
+]
 
 logger = logging.getLogger("sshiba")
 
@@ -66,11 +77,7 @@ def read_training(
     data : dict of ViewData, all with the same rows
     index : the labels of these rows
     """
-    if types is not None and not isinstance(types, Mapping):
-        raise TypeError(f"view types must be a dict of name to type, not {type(types).__name__}.")
-    views, given, one_table = as_views(views), dict(types or {}), is_one_table(views)
-    if one_table:
-        views, given = split_training(views, given)
+    views, given, one_table = training_views(views, types)
     tables = _read_tables(views, allow_no_rows=False)
     _check_names(given, tables, "view types are given for")
     index, rows = align(tables, training=True)
@@ -87,6 +94,16 @@ def read_training(
         schema.codings[name] = replace(coding, container=table.container, dtypes=table.dtypes)
         data[name] = encoded.take(rows[name])
     return schema, data, index
+
+
+def training_views(data: Any, types: Mapping[str, Any] | None) -> tuple[dict[str, Any], dict[str, Any], bool]:
+    """What the user gives to `fit` as a dict of views, with the types named; and whether it was one table."""
+    if types is not None and not isinstance(types, Mapping):
+        raise TypeError(f"view types must be a dict of name to type, not {type(types).__name__}.")
+    data = as_views(data)
+    if is_one_table(data):
+        return *split_training(data, types), True
+    return data, dict(types or {}), False
 
 
 def new_views(schema: Schema, given: Any) -> Mapping[str, Any]:

@@ -7,7 +7,6 @@ import hashlib
 import io
 import json
 import logging
-import os
 import re
 import time
 import warnings
@@ -21,6 +20,8 @@ from joblib import Parallel, cpu_count, delayed
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
 from threadpoolctl import threadpool_limits
+
+from ..files import replacing
 
 SEED = 0  # of every split, mask and fit
 FORMAT = 2  # raise it when what a cell computes has changed: stored ones are then done again
@@ -66,9 +67,11 @@ class Store:
         if result.arrays:
             buffer = io.BytesIO()
             np.savez_compressed(buffer, allow_pickle=False, **result.arrays)
-            _write(self._path(cell, "npz"), buffer.getvalue())
+            with replacing(str(self._path(cell, "npz"))) as file:
+                file.write_bytes(buffer.getvalue())
         text = json.dumps({"options": cell.options, "numbers": result.numbers}, indent=1, default=_plain)
-        _write(self._path(cell, "json"), text.encode())
+        with replacing(str(self._path(cell, "json"))) as file:
+            file.write_text(text, encoding="utf-8")
 
     def get(self, cell: Cell) -> Result:
         numbers = json.loads(self._path(cell, "json").read_text())["numbers"]
@@ -80,13 +83,6 @@ class Store:
 
     def _path(self, cell: Cell, ending: str) -> Path:
         return self.folder / cell.experiment / f"{cell.name}.{ending}"
-
-
-def _write(path: Path, content: bytes) -> None:
-    """Beside its place, then renamed into it, so that a killed process leaves no half of a file."""
-    part = path.with_name(f".{path.name}.{os.getpid()}")
-    part.write_bytes(content)
-    part.replace(path)
 
 
 def _plain(value: Any) -> Any:
