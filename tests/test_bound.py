@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from sshiba.coding import ViewData
 from sshiba.elbo import elbo
 from sshiba.engines import MemoryEngine
-from sshiba.fit import BoundError, Options, State, prune, run, sweep, try_larger, without
+from sshiba.fit import Begun, BoundError, Options, State, prune, run, sweep, try_larger, without
 from sshiba.likelihoods import Binary, Categorical, Real
 from sshiba.model import Model, Priors, view_model
 from sshiba.rotation import find_rotation, objective, rotate
@@ -227,7 +227,7 @@ def test_a_fall_is_an_error_that_names_the_update(monkeypatch: pytest.MonkeyPatc
 
 def test_run_is_monotone_between_prunings_and_converges() -> None:
     problem = make_problem([Real(), Binary()], [8, 6], ["cells", "rows"], n=80, n_components=6)
-    fit = run(problem.engine, problem.posterior, Options(max_iter=3000, tol=1e-3))
+    fit = run(problem.engine, Begun(problem.posterior, 6), Options(max_iter=3000, tol=1e-3))
     assert fit.converged
     assert fit.state.stats is not None
     assert np.isfinite(fit.path).all()
@@ -255,7 +255,7 @@ def test_a_factor_that_was_lost_is_found_again() -> None:
     data = [ViewData((x - x.mean(axis=0)) / x.std(axis=0), None)]
     model = Model((view_model("x", Real(), np.full(12, 200.0), np.ones(12), Priors()),))
     engine, options = MemoryEngine(data, model, "exact", 3), Options(tol=1e-4)
-    whole = run(engine, random_posterior(model, 3, engine.groups, rng), options).state
+    whole = run(engine, Begun(random_posterior(model, 3, engine.groups, rng), 3), options).state
     lost = without(whole, np.array([0, 2]))
     for _ in range(200):
         lost = sweep(engine, lost, rotating=True)
@@ -265,5 +265,5 @@ def test_a_factor_that_was_lost_is_found_again() -> None:
     assert lost.bound < found.bound <= whole.bound + 1e-3
     assert n_sweeps <= 20
     assert try_larger(engine, whole, options, seed=0)[0] is None
-    again = run(engine, lost.posterior.joined(random_posterior(model, 1, engine.groups, rng), 1e-3), options).state
+    again = run(engine, Begun(lost.posterior, 3), options).state
     assert again.bound == pytest.approx(whole.bound, abs=0.1)

@@ -5,6 +5,8 @@ from __future__ import annotations
 import logging
 import warnings
 from collections.abc import Callable, Mapping
+from contextlib import nullcontext
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -16,9 +18,9 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils.validation import check_is_fitted
 
 from . import io
-from .coding import ViewData, show
+from .coding import ViewData
 from .engines import MemoryEngine
-from .fit import Fit, Options, Progress, run_restarts
+from .fit import Begun, Fit, Options, Progress, run_restarts
 from .layout import is_one_table, joined, without_columns
 from .likelihoods import View
 from .model import Model, Priors, build_model
@@ -36,7 +38,18 @@ from .posterior import (
 )
 from .progress import FitBar
 from .sampling import sample_rows
-from .views import Schema, fill, new_views, read_new, read_training, std_to_user, to_user
+from .views import (
+    Schema,
+    fill,
+    log_jacobian,
+    new_views,
+    observed_cells,
+    read_new,
+    read_training,
+    std_to_user,
+    to_user,
+    warn_empty_rows,
+)
 
 logger = logging.getLogger("sshiba")
 
@@ -119,7 +132,14 @@ class SSHIBA(BaseEstimator):
 
     # ------------------------------------------------------------------------------------------------ fit
 
-    def fit(self, views: Any, y: None = None) -> SSHIBA:
+    def fit(
+        self,
+        views: Any,
+        y: None = None,
+        *,
+        checkpoint: str | Path | None = None,
+        checkpoint_minutes: float = 10.0,
+    ) -> SSHIBA:
         """Fit the model.
 
         Parameters
@@ -128,6 +148,10 @@ class SSHIBA(BaseEstimator):
             NaN, None and NA are missing. DataFrames align by index. One DataFrame is split by type: numbers, 0 / 1, and
             each column of labels a view of its own; or as `views` says, {"blood": ["hb", "wbc"], "sex": Categorical()}.
         y : ignored
+        checkpoint : path, optional
+            Save the best state so far in this file every `checkpoint_minutes`; restarts then run one after another.
+
+        Ctrl-C ends the fit and keeps the best state so far; `resume` goes on from it.
 
         Returns
         -------
@@ -135,53 +159,134 @@ class SSHIBA(BaseEstimator):
         """
         check_options(self)
         schema, data, index = read_training(views, self.views, self.dtype)
-        model = build_model(schema, len(index), self.priors or Priors(), self.missing)
-        width = sum(spec.n_features for spec in model.views)
-        n_components = min(self.n_components, len(index), width)
-        if n_components < self.n_components:
-            logger.info("n_components=%d clipped to %d (rows, total width)", self.n_components, n_components)
         warn_empty_rows(data, index)
-        engine = MemoryEngine(list(data.values()), model, self.missing, n_components, engine=self.engine)
-        fits = self._restarts(engine, n_components, observed_cells(schema))
-        best = int(np.argmax([fit.state.bound for fit in fits]))
-        if not fits[best].converged:
-            warnings.warn(
-                f"The bound still rose after {fits[best].n_sweeps} sweeps; raise max_iter or max_time, or tol.",
-                ConvergenceWarning,
-                stacklevel=2,
-            )
-        self._keep(schema, model, engine, fits, best, index)
+        self._run(schema, data, index, 0, None, [], checkpoint, checkpoint_minutes)
         if self.n_components_ == self.n_components:
             logger.warning("all %d factors are in use: more may fit better (n_components)", self.n_components)
         return self
 
-    def _restarts(self, engine: MemoryEngine, n_components: int, n_cells: int) -> list[Fit]:
+    def resume(self, views: Any, *, checkpoint: str | Path | None = None, checkpoint_minutes: float = 10.0) -> SSHIBA:
+        """Go on with a fit that was interrupted, on the same data, and with the restarts that were left.
+
+        It ends where an undisturbed fit would have ended. What can go on is a fit that Ctrl-C ended, or a file that
+        `checkpoint` wrote.
+        """
+        check_is_fitted(self, "n_components_")
+        check_options(self)
+        schema, data, index = read_training(views, self._schema.types, self.dtype)
+        schema = replace(schema, one_table=self._schema.one_table)
+        same = all(
+            mine.features == its.features and np.array_equal(mine.observed_per_feature, its.observed_per_feature)
+            for mine, its in zip(self._schema.codings.values(), schema.codings.values())
+        )
+        if not same or len(index) != len(self.factors_):
+            raise ValueError("these are not the data of the interrupted fit: their rows, columns or holes differ.")
+        n_done = int((~self.inits_["interrupted"]).sum())
+        begun, done = None, self.inits_[~self.inits_["interrupted"]].rename(columns=str)
+        if bool(self.inits_["interrupted"][self.inits_["best"]].any()):
+            n_components = self._n_components(schema, len(index))
+            begun = Begun(self._posterior, n_components, tuple(self.elbo_path_.tolist()), self.n_iter_)
+        if n_done < self.n_init:
+            self._run(
+                schema,
+                data,
+                index,
+                n_done,
+                begun,
+                [dict(row) for _, row in done.iterrows()],
+                checkpoint,
+                checkpoint_minutes,
+            )
+        return self
+
+    def _n_components(self, schema: Schema, n_rows: int) -> int:
+        """As many as asked for, but no more than rows or features."""
+        n_components = min(self.n_components, n_rows, sum(coding.width for coding in schema.codings.values()))
+        if n_components < self.n_components:
+            logger.info("n_components=%d clipped to %d (rows, total width)", self.n_components, n_components)
+        return n_components
+
+    def _run(
+        self,
+        schema: Schema,
+        data: dict[str, ViewData],
+        index: pd.Index,
+        first: int,
+        begun: Begun | None,
+        before: list[dict[str, Any]],
+        checkpoint: str | Path | None,
+        minutes: float,
+    ) -> None:
+        """The restarts from number `first` on, that one from `begun`; `before` tells of those that are done."""
+        model = build_model(schema, len(index), self.priors or Priors(), self.missing)
+        n_components = self._n_components(schema, len(index))
+        engine = MemoryEngine(list(data.values()), model, self.missing, n_components, engine=self.engine)
         at_a_time = 1 if self.n_init == 1 else max(1, min(self.n_init, effective_n_jobs(self.n_jobs)))
-        rounds = -(-self.n_init // at_a_time)
         options = Options(
             self.max_iter,
-            self.tol * n_cells,
+            self.tol * observed_cells(schema),
             self.prune_tol,
             self.acceleration == "rotation",
-            None if self.max_time is None else self.max_time / rounds,
+            None if self.max_time is None else self.max_time / -(-self.n_init // at_a_time),
+            60 * minutes,
         )
-        seeds = seed_sequence(self.random_state).spawn(self.n_init)
-        if not self.verbose:
-            return run_restarts(engine, n_components, options, seeds, self.n_jobs, self.callback)
-        with FitBar(self.n_init, self.max_iter) as bar:
+        seeds = seed_sequence(self.random_state).spawn(self.n_init)[first:]
 
-            def both(progress: Progress) -> None:
-                bar(progress)
-                if self.callback is not None:
-                    self.callback(progress)
+        def keep(fits: list[Fit]) -> None:
+            self._keep(schema, model, engine, fits, index, before)
 
-            return run_restarts(engine, n_components, options, seeds, self.n_jobs, both)
+        def save(fits: list[Fit]) -> None:
+            keep(fits)
+            self.save(checkpoint)  # type: ignore[arg-type]
+
+        watched = self.callback
+        with FitBar(self.n_init, self.max_iter) if self.verbose else nullcontext() as bar:
+            if bar is not None:
+
+                def watched(progress: Progress) -> None:
+                    bar(replace(progress, restart=first + progress.restart))
+                    if self.callback is not None:
+                        self.callback(progress)
+
+            on_pause = save if checkpoint is not None else None
+            fits = run_restarts(engine, n_components, options, seeds, self.n_jobs, watched, on_pause, begun)
+        keep(fits)
+        if fits[-1].interrupted:
+            logger.warning("interrupted: the best state so far is kept; resume(views) goes on from it")
+        elif not self.converged_:
+            warnings.warn(
+                f"The bound still rose after {self.n_iter_} sweeps; raise max_iter or max_time, or tol.",
+                ConvergenceWarning,
+                stacklevel=3,
+            )
 
     def _keep(
-        self, schema: Schema, model: Model, engine: MemoryEngine, fits: list[Fit], best: int, index: pd.Index
+        self,
+        schema: Schema,
+        model: Model,
+        engine: MemoryEngine,
+        fits: list[Fit],
+        index: pd.Index,
+        before: list[dict[str, Any]],
     ) -> None:
-        """Order the factors by the variance they explain, fix their signs, and store what was found."""
-        fit = fits[best]
+        """Store what was found, if it is better than what there is: factors by variance explained, signs fixed."""
+        rows = [
+            {
+                "elbo": fit.state.bound,
+                "n_components": fit.state.posterior.n_components,
+                "n_iter": fit.n_sweeps,
+                "converged": fit.converged,
+                "seconds": fit.seconds,
+                "interrupted": fit.interrupted,
+            }
+            for fit in fits
+        ]
+        self.inits_ = pd.DataFrame([*before, *rows]).assign(best=False)
+        best = int(self.inits_["elbo"].argmax())
+        self.inits_["best"] = self.inits_.index == best
+        if best < len(before):
+            return
+        fit = fits[best - len(before)]
         posterior, stats = fit.state.posterior, fit.state.stats
         assert stats is not None  # a run ends with a whole sweep
         shares = r2(posterior, stats)
@@ -195,16 +300,6 @@ class SSHIBA(BaseEstimator):
         self.r2_ = r2_table(np.concatenate([shares[order], shares[-1:]]), list(schema.types))
         self.elbo_, self.elbo_path_ = fit.state.bound, np.asarray(fit.path)
         self.n_iter_, self.converged_ = fit.n_sweeps, fit.converged
-        self.inits_ = pd.DataFrame(
-            {
-                "elbo": [f.state.bound for f in fits],
-                "n_components": [f.state.posterior.n_components for f in fits],
-                "n_iter": [f.n_sweeps for f in fits],
-                "converged": [f.converged for f in fits],
-                "seconds": [f.seconds for f in fits],
-                "best": [i == best for i in range(len(fits))],
-            }
-        )
         self._describe()
 
     def _describe(self) -> None:
@@ -400,36 +495,6 @@ class SSHIBA(BaseEstimator):
                         raise ValueError(f"column {target!r} is the target but is given complete: leave it out.")
                     return [name], target
         raise ValueError(f"unknown target {target!r}; the model has the views {list(codings)}.")
-
-
-def observed_cells(schema: Schema) -> int:
-    return int(sum(coding.observed_per_feature.sum() for coding in schema.codings.values()))
-
-
-def warn_empty_rows(data: Mapping[str, ViewData], index: pd.Index) -> None:
-    """Rows with nothing observed are allowed: their factors are the prior's."""
-    masks = [view.observed for view in data.values()]
-    if any(mask is None for mask in masks):
-        return
-    empty = ~np.any([mask.any(axis=1) for mask in masks if mask is not None], axis=0)
-    if empty.any():
-        warnings.warn(
-            f"{int(empty.sum())} rows have nothing observed, first {show(index[empty][0])}: their z is the prior.",
-            UserWarning,
-            stacklevel=3,
-        )
-
-
-def log_jacobian(schema: Schema, data: Mapping[str, ViewData], n_rows: int) -> float:
-    """Σ log scale over observed cells: log p(user's units) = log p(model's units) − this."""
-    total = 0.0
-    for name, view in data.items():
-        log_scale = np.log(schema.codings[name].scale)
-        if view.observed is None:
-            total += n_rows * float(log_scale.sum())
-        else:
-            total += float((view.observed * log_scale).sum())
-    return total
 
 
 def class_array(levels: tuple) -> np.ndarray:

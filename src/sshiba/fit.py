@@ -26,6 +26,7 @@ BIRTH_SWEEPS = 20  # the same for a factor more
 CANDIDATES = 3  # weakest factors, each left out for trial at convergence
 BIRTH_SCALE = 0.3  # of the random weights of a start
 FIRST_TRIAL = 100.0  # times tol: the rise per sweep at which a smaller model is first tried
+SETTLING = 50  # steps in which q(x) of a run that goes on is found again
 LONGEST_WAIT = 16  # sweeps between two rotations
 WORTHWHILE = 0.1  # of the rise of a sweep: a rotation that gains less is done more rarely
 ROUNDING = 1e-9  # of the size of the bound: a fall beyond it is an error
@@ -54,6 +55,7 @@ class Options:
     prune_tol: float = 1e-6
     rotate: bool = True
     max_time: float | None = None
+    pause: float = 600.0  # seconds between two calls of `on_pause`
 
 
 @dataclass(frozen=True)
@@ -86,52 +88,93 @@ class State:
 
 @dataclass(frozen=True)
 class Fit:
-    """The end of one run: the bound after each accepted sweep, and the number of all sweeps, those of trials too."""
+    """The end of one run, or where it was stopped by the user.
+
+    `path` holds the bound after each accepted sweep; `n_sweeps` counts all of them, those of trials too.
+    """
 
     state: State
     path: list[float]
     n_sweeps: int
     converged: bool
     seconds: float
+    interrupted: bool = False
+
+
+@dataclass(frozen=True)
+class Begun:
+    """Where a run starts: a random posterior, or one that was stopped after some sweeps."""
+
+    posterior: Posterior
+    n_components: int  # the most factors it may have
+    path: tuple[float, ...] = ()
+    n_sweeps: int = 0
 
 
 def run(
-    engine: Engine, start: Posterior, options: Options, callback: Callable[[Progress], object] | None = None
+    engine: Engine,
+    begun: Begun,
+    options: Options,
+    callback: Callable[[Progress], object] | None = None,
+    on_pause: Callable[[Fit], object] | None = None,
 ) -> Fit:
     """Sweep until the bound rises by less than `tol`, and neither a factor less nor one more gives a higher one."""
-    began = time.perf_counter()
-    state, path, converged = State(start, engine.start(start)), [], False
-    rotations, patience, n_sweeps = Schedule(options.rotate), FIRST_TRIAL, 0
-    while n_sweeps < options.max_iter and not converged:
-        n_sweeps += 1
-        rotating = rotations.due(n_sweeps)
-        new = sweep(engine, state, rotating, hold_x=n_sweeps <= HOLD_X)
-        rise = new.bound - state.bound
-        rotations.learn(n_sweeps, new.gain, rise, options.tol)
-        path.append(new.bound)
-        state = prune(new, options.prune_tol)
-        seconds = time.perf_counter() - began
-        if callback is not None:
-            callback(Progress(n_sweeps, new.bound, rise, state.posterior.n_components, seconds))
-        if options.max_time is not None and seconds > options.max_time:
-            break
-        if rise < patience * options.tol and n_sweeps > WARM_UP and rotating == options.rotate:
-            settled = rise < options.tol
-            other, cost = try_smaller(engine, state, options, CANDIDATES if settled else 1)
-            if other is None and settled and state.posterior.n_components < start.n_components:
-                other, more = try_larger(engine, state, options, seed=n_sweeps)
-                cost += more
-            n_sweeps += cost
-            if other is not None:
-                state = other
-                path.append(state.bound)
-            else:
-                converged = settled
-                patience = max(1.0, min(patience, rise / max(options.tol, 1e-300)) / 10)
-    if state.stats is None:  # pruned in the last sweep
-        state, n_sweeps = sweep(engine, state, rotating=False), n_sweeps + 1
-        path.append(state.bound)
-    return Fit(state, path, n_sweeps, converged, time.perf_counter() - began)
+    began = paused = time.perf_counter()
+    state, path, converged = first_state(engine, begun), list(begun.path), False
+    rotations = Schedule(options.rotate, max(WARM_UP, begun.n_sweeps) + 1)
+    patience, n_sweeps = FIRST_TRIAL, begun.n_sweeps
+
+    def so_far(interrupted: bool = False) -> Fit:
+        return Fit(state, path, n_sweeps, converged, time.perf_counter() - began, interrupted)
+
+    try:
+        while n_sweeps < options.max_iter and not converged:
+            rotating = rotations.due(n_sweeps + 1)
+            new = sweep(engine, state, rotating, hold_x=n_sweeps < HOLD_X)
+            n_sweeps += 1
+            rise = new.bound - state.bound
+            rotations.learn(n_sweeps, new.gain, rise, options.tol)
+            path.append(new.bound)
+            state = prune(new, options.prune_tol)
+            now = time.perf_counter()
+            if callback is not None:
+                callback(Progress(n_sweeps, new.bound, rise, state.posterior.n_components, now - began))
+            if options.max_time is not None and now - began > options.max_time:
+                break
+            if on_pause is not None and now - paused > options.pause and state.stats is not None:
+                on_pause(so_far(interrupted=True))
+                paused = now
+            if rise < patience * options.tol and n_sweeps > WARM_UP and rotating == options.rotate:
+                settled = rise < options.tol
+                other, cost = try_other(engine, state, options, settled, begun.n_components, n_sweeps)
+                n_sweeps += cost
+                if other is not None:
+                    state = other
+                    path.append(state.bound)
+                else:
+                    converged = settled
+                    patience = max(1.0, min(patience, rise / max(options.tol, 1e-300)) / 10)
+    except KeyboardInterrupt:
+        if len(path) == len(begun.path):  # nothing was done yet that could be kept
+            raise
+        return replace(complete(engine, so_far()), interrupted=True)
+    return complete(engine, so_far())
+
+
+def first_state(engine: Engine, begun: Begun) -> State:
+    """At a fresh start q(x) is a confident one; of a run that goes on it is found again, with the globals held."""
+    state = State(begun.posterior, engine.start(begun.posterior))
+    for _ in range(SETTLING if begun.n_sweeps > HOLD_X else 0):
+        state = replace(state, local=engine.local_step(state.posterior, state.local)[0])
+    return state
+
+
+def complete(engine: Engine, fit: Fit) -> Fit:
+    """With statistics: factors pruned in the last sweep need one more."""
+    if fit.state.stats is not None:
+        return fit
+    state = sweep(engine, fit.state, rotating=False)
+    return replace(fit, state=state, path=[*fit.path, state.bound], n_sweeps=fit.n_sweeps + 1)
 
 
 @dataclass
@@ -139,7 +182,7 @@ class Schedule:
     """When to rotate: after the warm-up; the less it gains beside the plain updates, the more rarely."""
 
     wanted: bool
-    next: int = WARM_UP + 1
+    next: int
     wait: int = 1
 
     def due(self, number: int) -> bool:
@@ -161,37 +204,58 @@ def run_restarts(
     seeds: Sequence[np.random.SeedSequence],
     n_jobs: int | None = None,
     callback: Callable[[Progress], object] | None = None,
+    on_pause: Callable[[list[Fit]], object] | None = None,
+    begun: Begun | None = None,
 ) -> list[Fit]:
-    """Independent runs from random starts, in the order of their seeds.
+    """Independent runs from random starts, in the order of their seeds; the first may go on from where it was.
 
     Several of them run on one thread each, however many there are at a time, so that `n_jobs` changes nothing but
-    the time.
+    the time. A run that the user interrupts is the last.
     """
 
-    def one(number: int, notify: Callable[[Progress], object] | None) -> Fit:
-        start = random_posterior(engine.model, n_components, engine.groups, np.random.default_rng(seeds[number]))
-        if notify is None:
-            return run(engine, start, options)
-        return run(engine, start, options, lambda progress: notify(replace(progress, restart=number)))
+    def start(number: int) -> Begun:
+        if number == 0 and begun is not None:
+            return begun
+        rng = np.random.default_rng(seeds[number])
+        return Begun(random_posterior(engine.model, n_components, engine.groups, rng), n_components)
 
-    if len(seeds) == 1:
-        return [one(0, callback)]
-    if effective_n_jobs(n_jobs) == 1:
-        with threadpool_limits(1):
-            return [one(number, callback) for number in range(len(seeds))]
-    fits = Parallel(n_jobs=n_jobs, return_as="generator")(delayed(_alone)(one, i) for i in range(len(seeds)))
-    done = []
-    for number, fit in enumerate(fits):
-        done.append(fit)
-        if callback is not None:
-            last = fit.state.posterior.n_components
-            callback(Progress(fit.n_sweeps, fit.state.bound, 0.0, last, fit.seconds, number))
+    def one(number: int, done: list[Fit]) -> Fit:
+        def notify(progress: Progress) -> None:
+            if callback is not None:
+                callback(replace(progress, restart=number))
+
+        def pause(fit: Fit) -> None:
+            if on_pause is not None:
+                on_pause([*done, fit])
+
+        return run(engine, start(number), options, notify, pause if on_pause is not None else None)
+
+    done: list[Fit] = []
+    if len(seeds) == 1 or effective_n_jobs(n_jobs) == 1:
+        with threadpool_limits(None if len(seeds) == 1 else 1):
+            for number in range(len(seeds)):
+                done.append(one(number, done))
+                if done[-1].interrupted:
+                    break
+        return done
+    fits = Parallel(n_jobs=n_jobs, return_as="generator")(
+        delayed(_alone)(engine, start(number), options) for number in range(len(seeds))
+    )
+    try:
+        for number, fit in enumerate(fits):
+            done.append(fit)
+            if callback is not None:
+                last = fit.state.posterior.n_components
+                callback(Progress(fit.n_sweeps, fit.state.bound, 0.0, last, fit.seconds, number))
+    except KeyboardInterrupt:
+        if not done:
+            raise
     return done
 
 
-def _alone(one: Callable[[int, None], Fit], number: int) -> Fit:
+def _alone(engine: Engine, begun: Begun, options: Options) -> Fit:
     with threadpool_limits(1):
-        return one(number, None)
+        return run(engine, begun, options)
 
 
 def sweep(engine: Engine, state: State, rotating: bool, hold_x: bool = False) -> State:
@@ -255,6 +319,17 @@ def without(state: State, keep: np.ndarray) -> State:
     """The same state with only some of its factors, before any update has seen it; of none, the last with no weight."""
     posterior = state.posterior.arranged(keep) if len(keep) else state.posterior.arranged(np.array([0]), signs=0.0)
     return State(posterior, state.local)
+
+
+def try_other(
+    engine: Engine, state: State, options: Options, settled: bool, most: int, seed: int
+) -> tuple[State | None, int]:
+    """A model with a factor less, or at convergence with one more, if its bound is higher; also the sweeps it took."""
+    other, cost = try_smaller(engine, state, options, CANDIDATES if settled else 1)
+    if other is None and settled and state.posterior.n_components < most:
+        other, more = try_larger(engine, state, options, seed)
+        cost += more
+    return other, cost
 
 
 def try_smaller(engine: Engine, state: State, options: Options, n_candidates: int) -> tuple[State | None, int]:

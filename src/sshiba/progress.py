@@ -1,7 +1,8 @@
-"""A progress bar for long fits: on a terminal a live line, in a log nothing but the end."""
+"""Progress of long fits: on a terminal a live line, in a log a plain one now and then."""
 
 from __future__ import annotations
 
+import time
 from types import TracebackType
 
 from rich.console import Console
@@ -9,12 +10,16 @@ from rich.progress import BarColumn, Progress, SpinnerColumn, TextColumn, TimeEl
 
 from .fit import Progress as Sweep
 
+LOG_SECONDS = 15.0  # between two lines in a log
+
 
 class FitBar:
     """Shows the restart, the sweep, the bound and the factors left; call it with each Progress of a fit."""
 
     def __init__(self, n_init: int, max_iter: int, console: Console | None = None) -> None:
         self.n_init = n_init
+        self.console = console or Console(stderr=True)
+        self.told = time.perf_counter()
         self.bar = Progress(
             SpinnerColumn(),
             TextColumn("{task.description}"),
@@ -23,7 +28,8 @@ class FitBar:
             TextColumn("bound {task.fields[elbo]:,.1f}"),
             TextColumn("{task.fields[n_components]} factors"),
             TimeElapsedColumn(),
-            console=console or Console(stderr=True),
+            console=self.console,
+            disable=not self.console.is_terminal,
         )
         self.max_iter = max_iter
         self.task = self.bar.add_task("fitting", total=max_iter, elbo=float("nan"), n_components=0)
@@ -46,3 +52,7 @@ class FitBar:
             elbo=sweep.elbo,
             n_components=sweep.n_components,
         )
+        if not self.console.is_terminal and time.perf_counter() - self.told > LOG_SECONDS:
+            self.told = time.perf_counter()
+            words = f"{name}: sweep {sweep.sweep}, bound {sweep.elbo:,.1f}, {sweep.n_components} factors"
+            self.console.print(f"{words}, {sweep.seconds:.0f} s", highlight=False)

@@ -7,6 +7,7 @@ values.
 from __future__ import annotations
 
 import logging
+import warnings
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from difflib import get_close_matches
@@ -24,6 +25,7 @@ from .coding import (
     labelled_frame,
     restore_block,
     restore_column,
+    show,
     to_container,
 )
 from .layout import as_views, is_one_table, split_new, split_training
@@ -241,3 +243,36 @@ def _fill_frame(
     filled = pd.DataFrame(columns, index=index)
     filled.columns = given.columns
     return filled
+
+
+# What was observed ---------------------------------------------------------------------------------------
+
+
+def observed_cells(schema: Schema) -> int:
+    return int(sum(coding.observed_per_feature.sum() for coding in schema.codings.values()))
+
+
+def warn_empty_rows(data: Mapping[str, ViewData], index: pd.Index) -> None:
+    """Rows with nothing observed are allowed: their factors are the prior's."""
+    masks = [view.observed for view in data.values()]
+    if any(mask is None for mask in masks):
+        return
+    empty = ~np.any([mask.any(axis=1) for mask in masks if mask is not None], axis=0)
+    if empty.any():
+        warnings.warn(
+            f"{int(empty.sum())} rows have nothing observed, first {show(index[empty][0])}: their z is the prior.",
+            UserWarning,
+            stacklevel=3,
+        )
+
+
+def log_jacobian(schema: Schema, data: Mapping[str, ViewData], n_rows: int) -> float:
+    """Σ log scale over observed cells: log p(user's units) = log p(model's units) − this."""
+    total = 0.0
+    for name, view in data.items():
+        log_scale = np.log(schema.codings[name].scale)
+        if view.observed is None:
+            total += n_rows * float(log_scale.sum())
+        else:
+            total += float((view.observed * log_scale).sum())
+    return total

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib.util
 import platform
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
@@ -57,6 +58,9 @@ def reproduce(names: Sequence[str], quick: bool, n_jobs: int, out: Path, console
     How many cells failed; the page is OUT/index.html
     """
     console = console or Console()
+    for module in ("matplotlib", "iterstrat"):
+        if importlib.util.find_spec(module) is None:
+            raise ImportError("sshiba reproduce needs the extra 'paper': pip install 'sshiba[paper]'.")
     for load in {load: None for name in names for load in EXPERIMENTS[name].needs}:
         load()  # raises a DatasetError before any work is done
     store = Store(out / "cells")

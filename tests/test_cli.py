@@ -1,0 +1,307 @@
+"""The real command in a process of its own: files in, files out, one sentence for each thing that is wrong."""
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from sshiba import load
+
+SOURCE = str(Path(__file__).parents[1] / "src")
+ENVIRONMENT = {**os.environ, "PYTHONPATH": SOURCE, "COLUMNS": "200", "OMP_NUM_THREADS": "1"}
+
+
+def command(*arguments: object) -> list[str]:
+    return [sys.executable, "-m", "sshiba.cli", *map(str, arguments)]
+
+
+def sshiba(*arguments: object, cwd: Path | None = None, stdin: str | None = None) -> subprocess.CompletedProcess:
+    return subprocess.run(
+        command(*arguments), capture_output=True, text=True, cwd=cwd, input=stdin, env=ENVIRONMENT, timeout=300
+    )
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """blood.csv with holes, in it labels; new.csv without the diagnosis; a fitted model."""
+    folder = tmp_path_factory.mktemp("cli")
+    rng = np.random.default_rng(0)
+    z = rng.standard_normal((90, 2))
+    frame = pd.DataFrame(z @ rng.standard_normal((2, 5)) + 0.3 * rng.standard_normal((90, 5)), columns=list("abcde"))
+    frame.insert(0, "patient", [f"p{i}" for i in range(90)])
+    frame["sex"] = np.where(z[:, 0] > 0, "f", "m")
+    frame["ill"] = (z[:, 1] > 0).astype(int)
+    frame.drop(columns=["ill", "c"]).head(8).to_csv(folder / "new.csv", index=False)
+    frame.loc[3, "a"], frame.loc[4, "sex"], frame.loc[5, ["b", "c"]] = np.nan, None, np.nan
+    frame.to_csv(folder / "blood.csv", index=False)
+    frame.to_csv(folder / "blood.tsv", index=False, sep="\t")
+    frame[["patient", "a", "b"]].to_csv(folder / "one.csv", index=False)
+    frame[["patient", "c", "sex"]].iloc[::-1].to_csv(folder / "two.csv", index=False)
+    done = sshiba("fit", "blood.csv", "--index", "patient", "--components", 5, "-o", "model.sshiba", cwd=folder)
+    assert done.returncode == 0, done.stderr
+    return folder
+
+
+def test_fit_says_what_it_did(folder: Path) -> None:
+    model = load(folder / "model.sshiba")
+    assert list(model.views_) == ["numeric", "sex", "binary"]
+    shown = sshiba("info", "model.sshiba", cwd=folder)
+    assert shown.returncode == 0
+    assert "90 rows" in shown.stdout
+    assert "5 features" in shown.stdout
+
+
+def test_impute_fills_holes_and_nothing_else(folder: Path) -> None:
+    done = sshiba(
+        "impute",
+        "blood.csv",
+        "--index",
+        "patient",
+        "-o",
+        "filled.csv",
+        "--std",
+        "std.csv",
+        "--components",
+        5,
+        cwd=folder,
+    )
+    assert done.returncode == 0, done.stderr
+    before, after = (pd.read_csv(folder / name, index_col="patient") for name in ("blood.csv", "filled.csv"))
+    assert list(before.columns) == list(after.columns)
+    assert not after.isna().any().any()
+    for column in before:
+        seen = before[column].notna()
+        assert (before[column][seen] == after[column][seen]).all()
+    std = pd.read_csv(folder / "std.csv", index_col="patient")
+    assert ((std > 0) == before.isna()).all().all()
+    again = sshiba("impute", "blood.tsv", "--index", "patient", "--model", "model.sshiba", "-o", "-", cwd=folder)
+    assert again.stdout.startswith("patient,a,b")
+    assert len(again.stdout.splitlines()) == 91
+
+
+def test_predict_and_transform(folder: Path) -> None:
+    done = sshiba(
+        "predict",
+        "model.sshiba",
+        "new.csv",
+        "--index",
+        "patient",
+        "--target",
+        "ill",
+        "--proba",
+        "-o",
+        "p.csv",
+        cwd=folder,
+    )
+    assert done.returncode == 0, done.stderr
+    proba = pd.read_csv(folder / "p.csv", index_col="patient")
+    assert proba["ill"].between(0, 1).all()
+    values = sshiba("predict", "model.sshiba", "new.csv", "--index", "patient", "--target", "c", "--std", cwd=folder)
+    assert values.stdout.splitlines()[0] == "patient,c,c std"
+    text = (folder / "new.csv").read_text()
+    factors = sshiba("transform", "model.sshiba", "-", "--index", "patient", stdin=text, cwd=folder)
+    assert factors.stdout.splitlines()[0].startswith("patient,factor 0")
+    assert len(factors.stdout.splitlines()) == 9
+
+
+def test_own_views_and_several_files(folder: Path) -> None:
+    options = ("--index", "patient", "--view", "body=a,b:real", "--view", "sex=sex:categorical", "--components", 3)
+    done = sshiba("fit", "one.csv", "two.csv", *options, "-o", "two.sshiba", cwd=folder)
+    assert done.returncode == 0, done.stderr
+    assert list(load(folder / "two.sshiba").views_) == ["body", "sex"]
+
+
+def test_evaluate_prints_a_table(folder: Path) -> None:
+    done = sshiba("evaluate", "blood.csv", "--index", "patient", "--components", 5, "-o", "scores.csv", cwd=folder)
+    assert done.returncode == 0, done.stderr
+    assert "coverage" in done.stdout
+    assert pd.read_csv(folder / "scores.csv")["hidden"].sum() > 20
+
+
+def test_parquet_and_npz(folder: Path, tmp_path: Path) -> None:
+    pytest.importorskip("pyarrow", reason="needs the extra 'parquet'")
+    frame = pd.read_csv(folder / "blood.csv", index_col="patient")
+    frame.to_parquet(tmp_path / "blood.parquet")
+    done = sshiba("impute", "blood.parquet", "-o", "filled.parquet", "--components", 4, cwd=tmp_path)
+    assert done.returncode == 0, done.stderr
+    filled = pd.read_parquet(tmp_path / "filled.parquet")
+    assert filled.index.equals(frame.index)
+    assert filled.dtypes.equals(pd.read_parquet(tmp_path / "blood.parquet").dtypes)
+    np.savez(tmp_path / "views.npz", x=frame[list("abcde")].to_numpy(), ill=frame[["ill"]].to_numpy())
+    done = sshiba("fit", "views.npz", "-o", "n.sshiba", "--components", 4, "--view", "ill=:binary", cwd=tmp_path)
+    assert done.returncode == 0, done.stderr
+    assert list(load(tmp_path / "n.sshiba").views_) == ["x", "ill"]
+
+
+# ------------------------------------------------------------------------------------------------- what is wrong
+
+FILES = {
+    "empty.csv": b"",
+    "header.csv": b"a,b\n",
+    "ragged.csv": b"a,b\n1,2\n3,4,5,6\n7,8\n",
+    "latin.csv": "name,größe\nJürgen,1.8\nZoë,1.7\n".encode("latin-1"),
+    "twice.csv": b"a,a\n1,2\n3,4\n",
+    "mixed.csv": b"a,b\n" + b"1,2\n<5,3\n2.5,4\n" * 5,
+    "dates.csv": b"a,when\n" + b"".join(b"%d,2020-01-%02d\n" % (i % 4, i % 28 + 1) for i in range(40)),
+    "names.csv": b"id,a\n" + b"".join(b"x%d,%d\n" % (i, i % 7) for i in range(30)),
+    "semicolons.csv": b"a;b\n1;2\n3;4\n",
+    "strange.csv": b"height\n1.8\n1.7\n",
+    "level.csv": b"patient,sex\nq1,x\nq2,f\n",
+    "text.csv": b"patient,a\nq1,many\nq2,few\n",
+    "same.csv": b"patient,a\nq1,1\nq1,2\n",
+    "notes.doc": b"hello",
+    "broken.npz": b"PK but not really",
+    "broken.sshiba": b"not a model",
+    "short.csv": b"z\n1\n2\n",
+}
+FIT = ("fit", "-o", "no.sshiba", "--components", 3)
+CASES = {
+    "no such file": ((*FIT, "nothing.csv"), "there is no file 'nothing.csv'"),
+    "a folder": ((*FIT, "folder.csv"), "is a folder"),
+    "empty": ((*FIT, "empty.csv"), "'empty.csv' is empty"),
+    "no rows": ((*FIT, "header.csv"), "has no rows"),
+    "ragged": ((*FIT, "ragged.csv"), "lines of different lengths"),
+    "encoding": ((*FIT, "latin.csv"), "--encoding latin-1"),
+    "unknown encoding": ((*FIT, "latin.csv", "--encoding", "klingon"), "klingon"),
+    "two columns of one name": ((*FIT, "twice.csv"), "several columns of the name 'a'"),
+    "numbers and text": ((*FIT, "mixed.csv"), "column 'a' mixes numbers and text"),
+    "dates": ((*FIT, "dates.csv"), "column 'when' holds dates"),
+    "identifiers": ((*FIT, "names.csv"), "column 'id' has a different text in every row"),
+    "other separator": ((*FIT, "semicolons.csv"), "seems to be separated otherwise"),
+    "unknown ending": ((*FIT, "notes.doc"), "the ending says the format"),
+    "damaged npz": ((*FIT, "broken.npz"), "cannot be read"),
+    "no such column": ((*FIT, "blood.csv", "--index", "nobody"), "has no column 'nobody'"),
+    "drop unknown": ((*FIT, "blood.csv", "--drop", "nobody"), "has no column 'nobody'"),
+    "row names twice": ((*FIT, "same.csv", "--index", "patient"), "several rows are named 'q1'"),
+    "view without columns": ((*FIT, "blood.csv", "--view", "body="), "write NAME=columns:type"),
+    "view of no column": ((*FIT, "blood.csv", "--view", "body=nobody"), "there is no column 'nobody'"),
+    "view of no type": ((*FIT, "blood.csv", "--view", "body=a:complex"), "is no view type"),
+    "label as number": ((*FIT, "blood.csv", "--view", "s=sex:real"), "view 's'"),
+    "number in two views": ((*FIT, "blood.csv", "--view", "u=a,b", "--view", "v=b,c"), "more than one view"),
+    "same columns in two files": ((*FIT, "blood.csv", "one.csv"), "are in more than one file"),
+    "files of other lengths": ((*FIT, "one.csv", "short.csv"), "different numbers of rows"),
+    "no place for the model": (("fit", "blood.csv"), "say where the model goes"),
+    "model exists": (("fit", "blood.csv", "-o", "model.sshiba"), "exists: choose another name, or --force"),
+    "no such folder": (("fit", "blood.csv", "-o", "nowhere/model.sshiba"), "there is no folder"),
+    "table exists": (("impute", "blood.csv", "-o", "new.csv"), "exists"),
+    "no such model": (("info", "nothing.sshiba"), "there is no file"),
+    "damaged model": (("info", "broken.sshiba"), "is not a SSHIBA model"),
+    "a table as a model": (("info", "blood.csv"), "is not a SSHIBA model"),
+    "target unknown": (("predict", "model.sshiba", "new.csv", "--target", "height"), "unknown target 'height'"),
+    "target was an input": (("predict", "model.sshiba", "new.csv", "--target", "a"), "given complete"),
+    "no probabilities": (("predict", "model.sshiba", "new.csv", "--target", "c", "--proba"), "is real"),
+    "both": (("predict", "model.sshiba", "new.csv", "--target", "c", "--proba", "--std"), "choose one"),
+    "none of the columns": (("transform", "model.sshiba", "strange.csv"), "none of the model's columns"),
+    "a new level": (("transform", "model.sshiba", "level.csv"), "'x'"),
+    "text for a number": (("transform", "model.sshiba", "text.csv"), "'many'"),
+    "fraction": (("evaluate", "blood.csv", "--index", "patient", "--fraction", "2"), "between 0 and 1"),
+    "resume other data": (("fit", "one.csv", "--index", "patient", "--resume", "model.sshiba"), "model"),
+}
+
+
+@pytest.fixture(scope="module")
+def answers(folder: Path) -> dict[str, subprocess.CompletedProcess]:
+    """All wrong calls, two at a time."""
+    for name, content in FILES.items():
+        (folder / name).write_bytes(content)
+    (folder / "folder.csv").mkdir()
+    with ThreadPoolExecutor(2) as pool:
+        done = pool.map(lambda case: sshiba(*case[0], cwd=folder), CASES.values())
+        return dict(zip(CASES, done))
+
+
+@pytest.mark.parametrize("case", CASES)
+def test_what_is_wrong_is_said_in_one_sentence(answers: dict, case: str, folder: Path) -> None:
+    done = answers[case]
+    assert done.returncode == 1, (done.stdout, done.stderr)
+    assert CASES[case][1] in done.stderr
+    assert "Traceback" not in done.stderr
+    lines = [line for line in done.stderr.splitlines() if line.startswith("Error: ")]
+    assert len(lines) == 1, done.stderr
+    assert not (folder / "no.sshiba").exists()
+
+
+def test_nothing_was_overwritten(answers: dict, folder: Path) -> None:
+    assert load(folder / "model.sshiba").n_components_ >= 1
+    assert (folder / "new.csv").read_text().startswith("patient,a")
+    assert not [path for path in folder.iterdir() if path.name.startswith(".")]
+
+
+def test_usage_errors_and_debug(folder: Path) -> None:
+    assert sshiba("fit", cwd=folder).returncode == 2
+    assert sshiba("fly").returncode == 2
+    debug = sshiba("--debug", "info", "nothing.sshiba", cwd=folder)
+    assert debug.returncode == 1
+    assert "Traceback" in debug.stderr
+    for name in ("fit", "impute", "predict", "transform", "evaluate", "info", "reproduce"):
+        shown = sshiba(name, "--help")
+        assert shown.returncode == 0
+        assert "Example: sshiba" in shown.stdout
+
+
+# --------------------------------------------------------------------------------------------- stopped and killed
+
+
+@pytest.fixture(scope="module")
+def long_fit(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A table whose fit, with hundreds of restarts, lasts as long as one likes."""
+    folder = tmp_path_factory.mktemp("long")
+    rng = np.random.default_rng(0)
+    x = rng.standard_normal((300, 3)) @ rng.standard_normal((3, 12)) + rng.standard_normal((300, 12))
+    x[rng.random(x.shape) < 0.2] = np.nan
+    pd.DataFrame(x, columns=[f"x{d}" for d in range(12)]).to_csv(folder / "x.csv", index=False)
+    return folder
+
+
+def started(folder: Path, *arguments: object) -> subprocess.Popen:
+    return subprocess.Popen(command(*arguments), cwd=folder, env=ENVIRONMENT, stderr=subprocess.PIPE, text=True)
+
+
+def test_ctrl_c_keeps_the_best_and_resume_ends_the_same(long_fit: Path) -> None:
+    """The checkpoint says when the fit is under way."""
+    options = ("x.csv", "-o", "stopped.sshiba", "--components", 6, "--restarts", 40, "--checkpoint", 0.0)
+    process = started(long_fit, "fit", *options)
+    path = long_fit / "stopped.sshiba"
+    wait_for(path, process)
+    time.sleep(1.0)
+    process.send_signal(signal.SIGINT)
+    _, words = process.communicate(timeout=60)
+    assert process.returncode == 1, words
+    assert "To go on: sshiba fit x.csv --resume stopped.sshiba" in words
+    stopped = load(path)
+    assert len(stopped.inits_) < 40
+    done = sshiba("fit", "x.csv", "--resume", "stopped.sshiba", cwd=long_fit)
+    assert done.returncode == 0, done.stderr
+    whole = sshiba("fit", "x.csv", "-o", "whole.sshiba", "--components", 6, "--restarts", 40, cwd=long_fit)
+    assert whole.returncode == 0
+    assert len(load(path).inits_) == 40
+    assert load(path).elbo_ == pytest.approx(load(long_fit / "whole.sshiba").elbo_, abs=0.05)
+
+
+def test_a_killed_process_leaves_a_whole_file(long_fit: Path) -> None:
+    """Saved again and again without a pause, then killed at some moment: what is there can be read."""
+    path = long_fit / "killed.sshiba"
+    process = started(long_fit, "fit", "x.csv", "-o", path, "--components", 6, "--restarts", 500, "--checkpoint", 0.0)
+    wait_for(path, process)
+    for _ in range(20):
+        assert load(path).n_components_ >= 1
+        time.sleep(0.05)
+    process.kill()
+    process.communicate()
+    assert load(path).inits_["interrupted"].any()
+
+
+def wait_for(path: Path, process: subprocess.Popen) -> None:
+    for _ in range(600):
+        if path.exists():
+            return
+        assert process.poll() is None, process.communicate()
+        time.sleep(0.1)
+    raise AssertionError("no checkpoint came")
