@@ -202,7 +202,7 @@ CASES = {
     "a new level": (("transform", "model.sshiba", "level.csv"), "'x'"),
     "text for a number": (("transform", "model.sshiba", "text.csv"), "'many'"),
     "fraction": (("evaluate", "blood.csv", "--index", "patient", "--fraction", "2"), "between 0 and 1"),
-    "resume other data": (("fit", "one.csv", "--index", "patient", "--resume", "model.sshiba"), "model"),
+    "resume other data": (("fit", "one.csv", "--index", "patient", "--resume", "model.sshiba"), "not the data of the"),
 }
 
 
@@ -225,10 +225,10 @@ def test_what_is_wrong_is_said_in_one_sentence(answers: dict, case: str, folder:
     assert "Traceback" not in done.stderr
     lines = [line for line in done.stderr.splitlines() if line.startswith("Error: ")]
     assert len(lines) == 1, done.stderr
+
+
+def test_nothing_was_written_or_overwritten(answers: dict, folder: Path) -> None:
     assert not (folder / "no.sshiba").exists()
-
-
-def test_nothing_was_overwritten(answers: dict, folder: Path) -> None:
     assert load(folder / "model.sshiba").n_components_ >= 1
     assert (folder / "new.csv").read_text().startswith("patient,a")
     assert not [path for path in folder.iterdir() if path.name.startswith(".")]

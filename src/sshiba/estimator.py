@@ -173,14 +173,19 @@ class SSHIBA(BaseEstimator):
         """
         check_is_fitted(self, "n_components_")
         check_options(self)
-        schema, data, index = read_training(views, self._schema.types, self.dtype)
+        other = "these are not the data of the interrupted fit: "
+        try:
+            given = self._given(views)
+            schema, data, index = read_training(given, self._schema.types, self.dtype)
+        except (TypeError, ValueError) as error:
+            raise ValueError(f"{other}{error}") from error
         schema = replace(schema, one_table=self._schema.one_table)
-        same = all(
+        same = len(schema.codings) == len(self._schema.codings) and all(
             mine.features == its.features and np.array_equal(mine.observed_per_feature, its.observed_per_feature)
             for mine, its in zip(self._schema.codings.values(), schema.codings.values())
         )
         if not same or len(index) != len(self.factors_):
-            raise ValueError("these are not the data of the interrupted fit: their rows, columns or holes differ.")
+            raise ValueError(f"{other}their rows, columns or holes differ.")
         n_done = int((~self.inits_["interrupted"]).sum())
         begun, done = None, self.inits_[~self.inits_["interrupted"]].rename(columns=str)
         if bool(self.inits_["interrupted"][self.inits_["best"]].any()):

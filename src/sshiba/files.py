@@ -58,6 +58,8 @@ def read(path: str, index: str | None = None, drop: Sequence[str] = (), encoding
         raise FileError(
             f"{path!r} is not written in {encoding}: name its encoding, such as --encoding latin-1."
         ) from None
+    except LookupError:
+        raise FileError(f"there is no encoding {encoding!r}.") from None
     except FileError:
         raise
     except (ValueError, OSError) as error:
@@ -85,7 +87,8 @@ def _read_text(path: str, separator: str, encoding: str) -> pd.DataFrame:
     if twice:
         raise FileError(f"{path!r} has several columns of the name {first_few(twice)}: rename them.")
     try:
-        frame = pd.read_csv(source, sep=separator, encoding=encoding, low_memory=False, index_col=False)
+        # Numbers are read to the last bit, so that what was seen is written as it was.
+        frame = pd.read_csv(source, sep=separator, encoding=encoding, index_col=False, float_precision="round_trip")
     except pd.errors.EmptyDataError:
         raise FileError(f"{path!r} is empty.") from None
     except pd.errors.ParserError as error:

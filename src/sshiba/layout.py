@@ -143,10 +143,13 @@ def refusal(column: pd.Series) -> str | None:
         if whole and values.max() - values.min() == len(values) - 1:
             return "numbers the rows: leave it out, or make it the index"
         return None
+    if isinstance(column.dtype, pd.CategoricalDtype):
+        return None
     texts = values[[isinstance(value, str) for value in values]]
-    if 0 < len(texts) < len(values):
-        return f"mixes numbers and text such as {texts.iloc[0]!r}: make it one or the other"
-    if isinstance(column.dtype, pd.CategoricalDtype) or n_distinct <= 2:
+    words = texts[pd.to_numeric(texts, errors="coerce").isna()]
+    if 0 < len(words) < len(values) and 2 * words.nunique() <= n_distinct:
+        return f"mixes numbers and text such as {words.iloc[0]!r}: make it one or the other, or name its type"
+    if n_distinct <= 2:
         return None
     if looks_numeric(texts):
         return f"holds numbers written as text such as {texts.iloc[0]!r}: convert it with pd.to_numeric"
