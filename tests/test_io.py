@@ -140,3 +140,30 @@ def test_a_failed_save_leaves_the_old_file(saved: tuple[SSHIBA, Path], tmp_path:
         model.save(path)
     assert path.read_bytes() == b"old"
     assert list(tmp_path.iterdir()) == [path]
+
+
+def test_mofax_opens_the_mofa_file(tmp_path) -> None:
+    """The field's own reader finds factors, weights, names and variance explained."""
+    import mofax
+
+    rng = np.random.default_rng(0)
+    z = rng.standard_normal((40, 2))
+    genes = pd.DataFrame(z @ rng.standard_normal((2, 6)) + 0.3 * rng.standard_normal((40, 6)))
+    genes.columns, genes.index = [f"gene{d}" for d in range(6)], [f"s{i}" for i in range(40)]
+    ill = pd.DataFrame((z[:, :1] > 0).astype(int), index=genes.index, columns=["ill"])
+    kind = pd.Series(np.where(z[:, 1] > 0, "up", "down"), index=genes.index, name="kind")
+    model = SSHIBA(4, random_state=0).fit({"genes": genes, "ill": ill, "kind": kind})
+    model.to_mofa_hdf5(tmp_path / "model.hdf5")
+    found = mofax.mofa_model(str(tmp_path / "model.hdf5"))
+    assert found.views == ["genes", "ill", "kind"]
+    assert found.shape == (40, 9)
+    assert found.nfactors == model.n_components_
+    assert list(found.samples["group1"][:2]) == ["s0", "s1"]
+    np.testing.assert_allclose(found.get_factors(), model.factors_)
+    weights = found.get_weights(views="genes", df=True)
+    assert list(weights.index) == [f"gene{d}" for d in range(6)]
+    np.testing.assert_allclose(weights.to_numpy() * genes.std(ddof=0).to_numpy()[:, None], model.weights_["genes"])
+    shares = found.get_variance_explained().pivot(index="Factor", columns="View", values="R2")
+    np.testing.assert_allclose(shares[["genes", "ill", "kind"]], 100 * model.r2_.to_numpy()[:-1])
+    assert found.likelihoods == ["gaussian", "bernoulli", "gaussian"]
+    found.close()

@@ -15,6 +15,7 @@ import numpy as np
 import pandas as pd
 import typer
 from rich.console import Console
+from rich.progress import Progress as BarProgress
 from rich.table import Table
 
 from . import SSHIBA, __version__, files, load
@@ -141,13 +142,24 @@ def impute(
     seed: Seed = 0,
     jobs: Jobs = 1,
     max_time: MaxTime = None,
+    fit_rows: Annotated[int, typer.Option(min=100, help="Rows that are fitted of a table over 200 MB.")] = 20_000,
     force: Force = False,
 ) -> None:
-    """Fill the holes of a table; everything that was seen stays as it is."""
+    """Fill the holes of a table; everything that was seen stays as it is.
+
+    Text files over 200 MB are never held as a whole: some of their rows are fitted, then all are filled, part by part.
+    """
     with plain_errors():
         for path in (out, std):
             if path is not None:
                 files.check_target(path, force)
+        long = files.LongTable.of(data, index, drop or (), encoding)
+        if long is not None:
+            given = long.sample(fit_rows, seed)
+            errors.print(f"A long table: fitting {len(given):,} of its rows, filling all of them.", highlight=False)
+            used = load(model) if model else fitted(given, view, components, restarts, seed, jobs, max_time)
+            impute_long(used, long, out, std)
+            return
         given = table(files.read_together(data, index=index, drop=drop or (), encoding=encoding))
         used = load(model) if model else fitted(given, view, components, restarts, seed, jobs, max_time)
         filled, deviations = used.impute(given, return_std=True)
@@ -316,6 +328,21 @@ class Expectation:
             usual = per_sweep * USUAL_SWEEPS / 60
             words = f"{per_sweep:.2g} s a sweep: about {usual:.0f} minutes for the usual {USUAL_SWEEPS} sweeps."
             errors.print(words, highlight=False)
+
+
+def impute_long(model: SSHIBA, long: files.LongTable, out: str, std: str | None) -> None:
+    """Part by part; the files appear when all of them are done."""
+    n_holes = n_cells = 0
+    bar = BarProgress(*BarProgress.get_default_columns(), console=errors, disable=not errors.is_terminal)
+    with bar, files.growing(out) as add, files.growing(std) as add_std:
+        task = bar.add_task("filling", total=long.n_bytes)
+        for part, read in long.parts():
+            filled, deviations = model.impute(part, return_std=True)
+            add(filled)
+            add_std(deviations)
+            n_holes, n_cells = n_holes + int(part.isna().to_numpy().sum()), n_cells + part.size
+            bar.update(task, completed=read)
+    errors.print(f"Filled {n_holes:,} of {n_cells:,} cells.", highlight=False)
 
 
 def configured(

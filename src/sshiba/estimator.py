@@ -24,6 +24,7 @@ from .fit import Begun, Fit, Options, Progress, run_restarts
 from .layout import is_one_table, joined, without_columns
 from .likelihoods import View
 from .model import Model, Priors, build_model
+from .mofa import write_hdf5
 from .moments import w_second
 from .options import check_options, seed_sequence
 from .posterior import (
@@ -453,6 +454,11 @@ class SSHIBA(BaseEstimator):
         """Write the fitted model to one file: JSON and arrays, nothing that can run."""
         check_is_fitted(self, "n_components_")
         io.save(self, path)
+
+    def to_mofa_hdf5(self, path: str | Path) -> None:
+        """Write the factors, weights and variance explained as a MOFA2 file, for its R package and mofax."""
+        check_is_fitted(self, "n_components_")
+        write_hdf5(self, path)
 
     # -------------------------------------------------------------------------------------------- helpers
 

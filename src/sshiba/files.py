@@ -9,6 +9,7 @@ import sys
 import tempfile
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -20,6 +21,10 @@ from .coding import first_few
 SEPARATORS = {".csv": ",", ".tsv": "\t", ".txt": "\t"}
 ENDINGS = (*SEPARATORS, ".parquet", ".npz", ".h5mu", ".h5ad")
 NO_NAME = "Unnamed: 0"  # pandas' name of a first column without one: the row names that it writes itself
+
+
+LONG = 200 * 2**20  # bytes of a text file that is read in parts
+PART_ROWS = 50_000
 
 
 class FileError(ValueError):
@@ -181,6 +186,54 @@ def read_together(paths: Sequence[str], **options: Any) -> Any:
     return pd.concat(parts, axis=1)
 
 
+# --------------------------------------------------------------------------------------------- larger than memory
+
+
+@dataclass(frozen=True)
+class LongTable:
+    """A text file too large to hold: its rows come in parts."""
+
+    path: str
+    index: str | None
+    drop: Sequence[str]
+    encoding: str
+
+    @classmethod
+    def of(cls, paths: Sequence[str], index: str | None, drop: Sequence[str], encoding: str) -> LongTable | None:
+        """One text file of at least LONG bytes, or None."""
+        if len(paths) != 1 or paths[0] == "-" or Path(paths[0]).suffix.lower() not in SEPARATORS:
+            return None
+        path = Path(paths[0])
+        return cls(paths[0], index, drop, encoding) if path.is_file() and path.stat().st_size >= LONG else None
+
+    @property
+    def n_bytes(self) -> int:
+        return Path(self.path).stat().st_size
+
+    def parts(self) -> Iterator[tuple[pd.DataFrame, int]]:
+        """Some rows at a time, and how many bytes of the file were read until then."""
+        separator = SEPARATORS[ending_of(self.path)]
+        with open(self.path, "rb") as raw:
+            reader = pd.read_csv(
+                raw,
+                sep=separator,
+                encoding=self.encoding,
+                index_col=False,
+                float_precision="round_trip",
+                chunksize=PART_ROWS,
+            )
+            for frame in reader:
+                yield _arranged(frame, self.path, self.index, self.drop), raw.tell()
+
+    def sample(self, n: int, seed: int = 0) -> pd.DataFrame:
+        """About n rows, some of every part."""
+        first, read = next(self.parts())
+        share = n / max(n, len(first) * self.n_bytes / read)
+        rng = np.random.default_rng(seed)
+        kept = [part[rng.random(len(part)) < share] for part, _ in self.parts()]
+        return pd.concat(kept).reset_index(drop=True) if self.index is None else pd.concat(kept)
+
+
 # ------------------------------------------------------------------------------------------------------ writing
 
 
@@ -210,6 +263,33 @@ def write(frame: pd.DataFrame | pd.Series, path: str) -> None:
             _needing("parquet", lambda: table.to_parquet(temporary, index=named))
     else:
         raise FileError(f"{path!r}: tables are written as .csv, .tsv or .parquet.")
+
+
+@contextmanager
+def growing(path: str | None) -> Iterator[Callable[[pd.DataFrame], None]]:
+    """A function that adds rows to a text file, which appears when all went well; None: they are not wanted."""
+    if path is None:
+        yield lambda frame: None
+        return
+    if ending_of(path) not in SEPARATORS:
+        raise FileError(f"{path!r}: a long table is written as .csv or .tsv.")
+    separator = SEPARATORS[ending_of(path)]
+    started = False
+
+    def adder(file: Any) -> Callable[[pd.DataFrame], None]:
+        def add(frame: pd.DataFrame) -> None:
+            nonlocal started
+            named = not isinstance(frame.index, pd.RangeIndex)
+            frame.to_csv(file, sep=separator, index=named, header=not started)
+            started = True
+
+        return add
+
+    if path == "-":
+        yield adder(sys.stdout)
+        return
+    with replacing(path) as temporary, open(temporary, "w", encoding="utf-8", newline="") as file:
+        yield adder(file)
 
 
 @contextmanager

@@ -56,6 +56,7 @@ class View(ABC):
     weight: float = 1.0
 
     latent: ClassVar[bool]  # is x to be inferred, or is it the data?
+    mofa_likelihood: ClassVar[str] = "gaussian"  # what MOFA would call it; of x itself where MOFA has nothing like it
 
     @classmethod
     @abstractmethod

@@ -43,6 +43,7 @@ class Binary(View):
     noise: float | str = 0.1
 
     latent = True
+    mofa_likelihood = "bernoulli"
 
     @classmethod
     def recognise(cls, frame: pd.DataFrame) -> str | None:
