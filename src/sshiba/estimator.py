@@ -34,10 +34,10 @@ from .posterior import (
     log_likelihood,
     noise_variance,
     predict,
-    r2,
     unweighted,
 )
 from .progress import FitBar
+from .result import class_array, inits_table, ordered, r2_table
 from .sampling import sample_rows
 from .views import (
     Schema,
@@ -276,34 +276,17 @@ class SSHIBA(BaseEstimator):
         before: list[dict[str, Any]],
     ) -> None:
         """Store what was found, if it is better than what there is: factors by variance explained, signs fixed."""
-        rows = [
-            {
-                "elbo": fit.state.bound,
-                "n_components": fit.state.posterior.n_components,
-                "n_iter": fit.n_sweeps,
-                "converged": fit.converged,
-                "seconds": fit.seconds,
-                "interrupted": fit.interrupted,
-            }
-            for fit in fits
-        ]
-        self.inits_ = pd.DataFrame([*before, *rows]).assign(best=False)
-        best = int(self.inits_["elbo"].argmax())
-        self.inits_["best"] = self.inits_.index == best
+        self.inits_ = inits_table(before, fits)
+        best = int(self.inits_["best"].argmax())
         if best < len(before):
             return
         fit = fits[best - len(before)]
-        posterior, stats = fit.state.posterior, fit.state.stats
-        assert stats is not None  # a run ends with a whole sweep
-        shares = r2(posterior, stats)
-        order = np.argsort(-shares[:-1].sum(axis=1), kind="stable")
-        weights = np.concatenate([view.w_mean for view in posterior.views])[:, order]
-        largest = weights[np.argmax(np.abs(weights), axis=0), np.arange(len(order))]
-        posterior = posterior.arranged(order, np.where(largest < 0, -1.0, 1.0))
+        assert fit.state.stats is not None  # a run ends with a whole sweep
+        posterior, shares = ordered(fit.state.posterior, fit.state.stats)
         self._schema, self._model, self._posterior = schema, model, posterior
         self.index_ = index
         self.factors_, self.factors_std_ = factors(engine, posterior, fit.state.local)
-        self.r2_ = r2_table(np.concatenate([shares[order], shares[-1:]]), list(schema.types))
+        self.r2_ = r2_table(shares, list(schema.types))
         self.elbo_, self.elbo_path_ = fit.state.bound, np.asarray(fit.path)
         self.n_iter_, self.converged_ = fit.n_sweeps, fit.converged
         self._describe()
@@ -506,12 +489,3 @@ class SSHIBA(BaseEstimator):
                         raise ValueError(f"column {target!r} is the target but is given complete: leave it out.")
                     return [name], target
         raise ValueError(f"unknown target {target!r}; the model has the views {list(codings)}.")
-
-
-def class_array(levels: tuple) -> np.ndarray:
-    """Labels of one kind as an array of that kind, of several kinds as objects."""
-    return np.array(levels, dtype=None if len({type(level) for level in levels}) == 1 else object)
-
-
-def r2_table(shares: np.ndarray, names: list[str]) -> pd.DataFrame:
-    return pd.DataFrame(shares, index=[*range(len(shares) - 1), "all"], columns=names)

@@ -19,6 +19,7 @@ from .coding import Coding
 from .files import replacing
 from .likelihoods import VIEW_TYPES, View
 from .model import Priors, build_model
+from .result import r2_table
 from .state import ColumnGroups, Fixed, Gamma, Posterior, RowCovariance, ViewPosterior
 from .views import Schema
 
@@ -136,7 +137,7 @@ def pack(model: SSHIBA) -> tuple[dict[str, Any], dict[str, np.ndarray]]:
 
 
 def unpack(header: dict[str, Any], arrays: dict[str, np.ndarray]) -> SSHIBA:
-    from .estimator import SSHIBA, r2_table
+    from .estimator import SSHIBA
 
     types, codings, views = {}, {}, []
     for i, entry in enumerate(header["views"]):
