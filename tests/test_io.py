@@ -142,6 +142,15 @@ def test_a_failed_save_leaves_the_old_file(saved: tuple[SSHIBA, Path], tmp_path:
     assert list(tmp_path.iterdir()) == [path]
 
 
+def test_a_model_nested_without_end_is_refused(tmp_path) -> None:
+    path = tmp_path / "deep.sshiba"
+    with zipfile.ZipFile(path, "w") as archive:
+        archive.writestr("model.json", "[" * 200_000)
+        archive.writestr("arrays.safetensors", b"")
+    with pytest.raises(ModelFileError):
+        load(path)
+
+
 def test_mofax_opens_the_mofa_file(tmp_path) -> None:
     """The field's own reader finds factors, weights, names and variance explained."""
     import mofax

@@ -155,6 +155,8 @@ def impute(
                 files.check_target(path, force)
         long = files.LongTable.of(data, index, drop or (), encoding)
         if long is not None:
+            for path in (out, std):
+                files.check_text(path or "-")
             given = long.sample(fit_rows, seed)
             errors.print(f"A long table: fitting {len(given):,} of its rows, filling all of them.", highlight=False)
             used = load(model) if model else fitted(given, view, components, restarts, seed, jobs, max_time)

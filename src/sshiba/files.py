@@ -247,6 +247,12 @@ def check_target(path: str, force: bool) -> None:
         raise FileError(f"there is no folder {str(Path(path).parent)!r} to write {path!r} into.")
 
 
+def check_text(path: str) -> None:
+    """Only text can be written part by part."""
+    if ending_of(path) not in SEPARATORS:
+        raise FileError(f"{path!r}: a long table is written as .csv or .tsv.")
+
+
 def write(frame: pd.DataFrame | pd.Series, path: str) -> None:
     """By the ending, beside the target and then renamed. Row names are written where they are names."""
     table = frame.to_frame() if isinstance(frame, pd.Series) else frame
@@ -271,8 +277,7 @@ def growing(path: str | None) -> Iterator[Callable[[pd.DataFrame], None]]:
     if path is None:
         yield lambda frame: None
         return
-    if ending_of(path) not in SEPARATORS:
-        raise FileError(f"{path!r}: a long table is written as .csv or .tsv.")
+    check_text(path)
     separator = SEPARATORS[ending_of(path)]
     started = False
 

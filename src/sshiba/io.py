@@ -73,7 +73,7 @@ def load(path: str | Path) -> SSHIBA:
         raise
     except zipfile.BadZipFile as error:
         raise ModelFileError(f"{str(path)!r} is not a SSHIBA model, or is cut off: {error}.") from error
-    except (SafetensorError, json.JSONDecodeError, UnicodeDecodeError, EOFError, OSError) as error:
+    except (SafetensorError, json.JSONDecodeError, UnicodeDecodeError, EOFError, OSError, RecursionError) as error:
         raise ModelFileError(f"{str(path)!r} is damaged: {error}.") from error
     except (KeyError, TypeError, ValueError, IndexError, AttributeError) as error:
         raise ModelFileError(f"{str(path)!r} is not a consistent SSHIBA model: {error!r}.") from error

@@ -1,0 +1,68 @@
+"""Hidden cells, predicted and scored."""
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from sshiba import SSHIBA
+from sshiba.evaluate import holdout
+
+
+def make_views(n: int = 300) -> dict[str, np.ndarray]:
+    rng = np.random.default_rng(0)
+    z = rng.standard_normal((n, 2))
+    x = z @ rng.standard_normal((2, 8)) * 5 + 20 + rng.standard_normal((n, 8))
+    labels = (z @ rng.standard_normal((2, 5)) * 3 + rng.logistic(size=(n, 5)) > 0).astype(int)
+    kind = np.array(["a", "b", "c"])[np.argmax(np.c_[z, np.zeros(n)] * 3 + rng.standard_normal((n, 3)), axis=1)]
+    return {"x": x, "labels": labels, "kind": kind}
+
+
+@pytest.fixture(scope="module")
+def table() -> pd.DataFrame:
+    return holdout(SSHIBA(6, random_state=0), make_views())
+
+
+def test_what_can_be_known_is_known(table: pd.DataFrame) -> None:
+    assert list(table.index) == ["x", "labels", "kind"]
+    assert table["type"].tolist() == ["Real", "Binary", "Categorical"]
+    assert table.loc["x", "r2"] > 0.8
+    assert table.loc["x", "rmse"] == pytest.approx(np.sqrt(1 - table.loc["x", "r2"]), abs=0.1)
+    assert 0.8 < table.loc["x", "coverage"] < 0.98
+    assert table.loc["labels", "auc"] > 0.75
+    assert table.loc["kind", "accuracy"] > 0.6
+    assert table.loc["kind", "log_likelihood"] > np.log(1 / 3)
+    assert np.isnan(table.loc["x", "auc"])
+    assert np.isnan(table.loc["labels", "rmse"])
+
+
+def test_noise_is_not_known() -> None:
+    rng = np.random.default_rng(1)
+    scores = holdout(SSHIBA(3, random_state=0), {"x": rng.standard_normal((200, 6))})
+    assert scores.loc["x", "r2"] < 0.1
+    assert scores.loc["x", "rmse"] > 0.9
+
+
+def test_a_tenth_of_what_was_seen_is_hidden() -> None:
+    views = make_views()
+    holes = views["x"].copy()
+    holes[:150] = np.nan
+    scores = holdout(SSHIBA(4, random_state=0, max_iter=30), {**views, "x": holes}, fraction=0.2)
+    assert scores.loc["x", "hidden"] == pytest.approx(0.2 * 150 * 8, rel=0.2)
+    assert scores.loc["kind", "hidden"] == pytest.approx(0.2 * 300, rel=0.4)
+
+
+def test_frames_and_one_table() -> None:
+    views = make_views()
+    frames = {"x": pd.DataFrame(views["x"]).iloc[::-1], "kind": pd.Series(views["kind"], name="kind").iloc[:250]}
+    scores = holdout(SSHIBA(4, random_state=0), frames)
+    assert scores.loc["x", "r2"] > 0.7
+    table = pd.DataFrame(views["x"], columns=[f"x{d}" for d in range(8)]).assign(kind=views["kind"])
+    scores = holdout(SSHIBA(4, random_state=0), table)
+    assert list(scores.index) == ["numeric", "kind"]
+    assert scores.loc["numeric", "r2"] > 0.7
+
+
+@pytest.mark.parametrize("fraction", [0, 1, -0.1])
+def test_a_fraction_is_between_0_and_1(fraction: float) -> None:
+    with pytest.raises(ValueError, match="between 0 and 1"):
+        holdout(SSHIBA(2), make_views(), fraction)
