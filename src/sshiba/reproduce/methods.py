@@ -27,8 +27,8 @@ RIDGES = np.logspace(-3, 6, 19)
 MLP_GRID = {"hidden_layer_sizes": [(50,), (100,), (300,)], "alpha": [1e-3, 1.0]}
 MLP_FOLDS = 3
 # Tried by cross-validation on the training rows, with at most so many sweeps each:
-NOISES, WEIGHTS = (0.03, 0.1, 1.0), (1.0, 3.0)
-FLOORS = (1e-3, 1e-5)
+WEIGHTS = (1.0, 3.0)  # of classes
+PRIORS = tuple(Priors(alpha=(a, a), noise_floor=floor) for a in (1e-3, 0.1) for floor in (1e-3, 1e-5))
 TUNING_SWEEPS = 300
 
 
@@ -130,14 +130,15 @@ def sshiba_default(task: Task, quick: bool) -> Answer:
 
 
 def sshiba_tuned(task: Task, quick: bool) -> Answer:
-    """Defaults, but for the noise or the weight of the labels and the noise floor, chosen on the training rows."""
+    """Defaults, but for the prior of alpha, the noise floor and the weight of classes, chosen on the training rows."""
     model = factor_model(task, quick, Real(), label_view(task))
-    grid: dict[str, Any] = {"labels.weight": WEIGHTS} if task.categorical else {"labels.noise": NOISES}
-    if not quick:
-        grid["priors"] = [Priors(noise_floor=floor) for floor in FLOORS]
+    grid: dict[str, Any] = {"priors": PRIORS[::3] if quick else PRIORS}
+    if task.categorical:
+        grid["labels.weight"] = WEIGHTS
     trial = clone(model).set_params(n_init=1, max_iter=TUNING_SWEEPS)
     found = tune(trial, training_views(task), grid, "labels", n_folds=3, scoring="auc")
-    chosen = {key: value.noise_floor if isinstance(value, Priors) else value for key, value in found.options.items()}
+    chosen = {key: value for key, value in found.options.items() if key != "priors"}
+    chosen |= {"alpha": found.options["priors"].alpha[0], "noise_floor": found.options["priors"].noise_floor}
     return fit_and_predict(found.model.set_params(n_init=model.n_init, max_iter=model.max_iter), task, chosen)
 
 
