@@ -17,7 +17,7 @@ from sshiba import SSHIBA, Binary, Progress, Real
 from sshiba.metrics import binary_log_likelihood, rmse
 
 Views = dict[str, np.ndarray]
-N_MASKS = 5  # different tenths of CLL hidden: one tenth of the mutations has some 60 positives only
+N_MASKS = 4  # different tenths of CLL hidden: one tenth of the mutations has some 60 positives only
 
 
 def is_binary(x: np.ndarray) -> bool:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import sys
 import warnings
 
+import blas
 import growth
 import holes
 import kernels
@@ -19,7 +20,7 @@ def main() -> None:
     quick = "--quick" in sys.argv
     console = Console(stderr=True)
     rows: list[Row] = []
-    for module in (holes, kernels, textbook, peers, growth, mofa):
+    for module in (holes, kernels, textbook, peers, growth, blas, mofa):
         console.print(f"{module.__name__} ...")
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
