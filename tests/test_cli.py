@@ -81,6 +81,8 @@ def test_impute_fills_holes_and_nothing_else(folder: Path) -> None:
         assert (before[column][seen] == after[column][seen]).all()
     std = pd.read_csv(folder / "std.csv", index_col="patient")
     assert ((std > 0) == before.isna()).all().all()
+    texts = [(folder / name).read_text().splitlines() for name in ("blood.csv", "filled.csv")]
+    assert [a == b for a, b in zip(*texts)].count(False) == 3  # the rows with holes; all others to the last character
     again = sshiba("impute", "blood.tsv", "--index", "patient", "--model", "model.sshiba", "-o", "-", cwd=folder)
     assert again.stdout.startswith("patient,a,b")
     assert len(again.stdout.splitlines()) == 91
@@ -115,7 +117,7 @@ def test_own_views_and_several_files(folder: Path) -> None:
     options = ("--index", "patient", "--view", "body=a,b:real", "--view", "sex=sex:categorical", "--components", 3)
     done = sshiba("fit", "one.csv", "two.csv", *options, "-o", "two.sshiba", cwd=folder)
     assert done.returncode == 0, done.stderr
-    assert list(load(folder / "two.sshiba").views_) == ["body", "sex"]
+    assert list(load(folder / "two.sshiba").views_) == ["body", "sex", "numeric"]
 
 
 def test_evaluate_prints_a_table(folder: Path) -> None:
@@ -140,6 +142,33 @@ def test_parquet_and_npz(folder: Path, tmp_path: Path) -> None:
     assert list(load(tmp_path / "n.sshiba").views_) == ["x", "ill"]
 
 
+UGLY = """\ufeffid;kreatinin;ward;flag;symptoms;seen on;note
+007;1,5;001;TRUE;None;1.2.2020;a
+008;?;010;FALSE;Mild;2.2.2020;b
+009;2,25;010;;Severe;3.2.2020;c
+"""
+
+
+def test_what_was_seen_comes_back_to_the_last_character(tmp_path: Path) -> None:
+    """Semicolons, a byte-order mark, decimal commas, leading zeros, TRUE, None as a word, dates that are left out."""
+    lines = UGLY.splitlines()
+    rows = [line.replace("00", f"{i}00", 1) for i in range(10) for line in lines[1:]]
+    (tmp_path / "ugly.csv").write_text("\n".join([lines[0], *rows]) + "\n", encoding="utf-8")
+    options = ("--index", "id", "--missing", "?", "--drop", "seen on", "--drop", "note", "--components", 2)
+    done = sshiba("impute", "ugly.csv", "-o", "filled.csv", *options, cwd=tmp_path)
+    assert done.returncode == 0, done.stderr
+    raw = {"dtype": str, "keep_default_na": False}
+    before = pd.read_csv(tmp_path / "ugly.csv", sep=";", encoding="utf-8-sig", **raw)
+    after = pd.read_csv(tmp_path / "filled.csv", **raw)
+    assert list(before.columns) == list(after.columns)
+    for column in before:
+        holes = before[column].isin(["", "?"])
+        assert (before[column][~holes] == after[column][~holes]).all()
+        assert not after[column].isin(["", "?"]).any()
+    assert set(after["flag"]) == {"TRUE", "FALSE"}
+    assert "Filled 20 of" in done.stderr
+
+
 # ------------------------------------------------------------------------------------------------- what is wrong
 
 FILES = {
@@ -151,7 +180,8 @@ FILES = {
     "mixed.csv": b"a,b\n" + b"1,2\n<5,3\n2.5,4\n" * 5,
     "dates.csv": b"a,when\n" + b"".join(b"%d,2020-01-%02d\n" % (i % 4, i % 28 + 1) for i in range(40)),
     "names.csv": b"id,a\n" + b"".join(b"x%d,%d\n" % (i, i % 7) for i in range(30)),
-    "semicolons.csv": b"a;b\n1;2\n3;4\n",
+    "commas.csv": b"a,b\n" + b'"3,2",1\n"4,5",2\n"1,7",3\n' * 8,
+    "nameless.csv": b"patient,a\np1,1\n,2\np3,3\n",
     "strange.csv": b"height\n1.8\n1.7\n",
     "level.csv": b"patient,sex\nq1,x\nq2,f\n",
     "text.csv": b"patient,a\nq1,many\nq2,few\n",
@@ -174,7 +204,10 @@ CASES = {
     "numbers and text": ((*FIT, "mixed.csv"), "column 'a' mixes numbers and text"),
     "dates": ((*FIT, "dates.csv"), "column 'when' holds dates"),
     "identifiers": ((*FIT, "names.csv"), "column 'id' has a different text in every row"),
-    "other separator": ((*FIT, "semicolons.csv"), "seems to be separated otherwise"),
+    "decimal commas": ((*FIT, "commas.csv"), "numbers with a comma such as '3,2'"),
+    "a row without a name": ((*FIT, "nameless.csv", "--index", "patient"), "some rows have no name"),
+    "the same file twice": (("impute", "blood.csv", "-o", "x.csv", "--std", "x.csv"), "are the same file"),
+    "no table": (("impute", "blood.csv", "-o", "x.xlsx"), "the ending says the format"),
     "unknown ending": ((*FIT, "notes.doc"), "the ending says the format"),
     "damaged npz": ((*FIT, "broken.npz"), "cannot be read"),
     "no such column": ((*FIT, "blood.csv", "--index", "nobody"), "has no column 'nobody'"),
@@ -182,8 +215,8 @@ CASES = {
     "row names twice": ((*FIT, "same.csv", "--index", "patient"), "several rows are named 'q1'"),
     "view without columns": ((*FIT, "blood.csv", "--view", "body="), "write NAME=columns:type"),
     "view of no column": ((*FIT, "blood.csv", "--view", "body=nobody"), "there is no column 'nobody'"),
-    "view of no type": ((*FIT, "blood.csv", "--view", "body=a:complex"), "is no view type"),
-    "label as number": ((*FIT, "blood.csv", "--view", "s=sex:real"), "view 's'"),
+    "view of no type": ((*FIT, "blood.csv", "--index", "patient", "--view", "body=a:complex"), "is no view type"),
+    "label as number": ((*FIT, "blood.csv", "--index", "patient", "--view", "s=sex:real"), "view 's'"),
     "number in two views": ((*FIT, "blood.csv", "--view", "u=a,b", "--view", "v=b,c"), "more than one view"),
     "same columns in two files": ((*FIT, "blood.csv", "one.csv"), "are in more than one file"),
     "files of other lengths": ((*FIT, "one.csv", "short.csv"), "different numbers of rows"),
@@ -274,7 +307,7 @@ def test_ctrl_c_keeps_the_best_and_resume_ends_the_same(long_fit: Path) -> None:
     process.send_signal(signal.SIGINT)
     _, words = process.communicate(timeout=60)
     assert process.returncode == 1, words
-    assert "To go on: sshiba fit x.csv --resume stopped.sshiba" in words
+    assert "Not finished. To go on: sshiba fit x.csv --resume stopped.sshiba" in words
     stopped = load(path)
     assert len(stopped.inits_) < 40
     done = sshiba("fit", "x.csv", "--resume", "stopped.sshiba", cwd=long_fit)
@@ -283,6 +316,20 @@ def test_ctrl_c_keeps_the_best_and_resume_ends_the_same(long_fit: Path) -> None:
     assert whole.returncode == 0
     assert len(load(path).inits_) == 40
     assert load(path).elbo_ == pytest.approx(load(long_fit / "whole.sshiba").elbo_, abs=0.05)
+
+
+def test_ctrl_c_at_any_moment(long_fit: Path) -> None:
+    """While numba compiles, while a sweep runs: never a traceback."""
+    for seconds in (2.0, 2.6, 3.2):
+        path = long_fit / f"at {seconds}.sshiba"
+        process = started(long_fit, "fit", "x.csv", "-o", path, "--components", 6, "--restarts", 500)
+        time.sleep(seconds)
+        process.send_signal(signal.SIGINT)
+        _, words = process.communicate(timeout=60)
+        if process.returncode != -signal.SIGINT:  # else it was still importing
+            assert process.returncode == 1, words
+            assert "Traceback" not in words
+            assert path.exists() == ("Not finished" in words)
 
 
 def test_a_killed_process_leaves_a_whole_file(long_fit: Path) -> None:

@@ -574,3 +574,14 @@ def test_checkpoints_can_go_on(tmp_path) -> None:
     assert saved.inits_["interrupted"].tolist() == [False, True]
     whole = SSHIBA(6, n_init=2, random_state=0).fit(views)
     assert saved.resume(views).elbo_ == pytest.approx(whole.elbo_, abs=0.5)
+
+
+def test_a_fit_at_its_limit_of_sweeps_goes_on() -> None:
+    views = with_holes(make_views())
+    whole = SSHIBA(6, n_init=2, random_state=0).fit(views)
+    with pytest.warns(ConvergenceWarning):
+        short = SSHIBA(6, n_init=2, random_state=0, max_iter=30).fit(views)
+    again = short.set_params(max_iter=2000).resume(views)
+    assert again.converged_
+    assert len(again.inits_) == 2
+    assert again.elbo_ == pytest.approx(whole.elbo_, abs=1.0)

@@ -6,7 +6,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from sshiba import SSHIBA, Binary, Categorical, Real, load
+from sshiba import SSHIBA, Binary, Categorical, Real, load, tune
 from sshiba.layout import by_type, refusal
 
 
@@ -85,10 +85,10 @@ def test_the_users_own_views(patients: pd.DataFrame, caplog: pytest.LogCaptureFi
     views = {"body": ["age", "weight"], "ward": Categorical(weight=2.0), "drug": (["dose"], Real(noise="view"))}
     with caplog.at_level(logging.INFO, logger="sshiba"):
         model = SSHIBA(4, views=views, random_state=0).fit(patients)
-    assert list(model.views_) == ["body", "drug", "ward"]
+    assert list(model.views_) == ["body", "drug", "binary", "ward", "stage"]
     assert model.views_["ward"].weight == 2.0
     assert model.views_["drug"].noise == "view"
-    assert "left out: 'smokes', 'treated', 'stage'" in caplog.text
+    assert "view 'binary': 2 columns, 'smokes', 'treated'" in caplog.text
     single = SSHIBA(4, views={"age": Categorical(), "numeric": Real(noise="view")}, random_state=0)
     single.fit(patients.assign(age=patients["age"] // 30))
     assert isinstance(single.views_["age"], Categorical)
@@ -110,6 +110,8 @@ REFUSED = {
     "free text": (pd.Series([f"came in with {i} complaints" for i in range(25)] * 2), "is free text"),
     "numbers and text": (pd.Series([1.5, "<5", 2.5] * 10, dtype=object), "mixes numbers and text such as '<5'"),
     "numbers as text": (pd.Series(["1.5", "2.5", "3.5"] * 10), "numbers written as text"),
+    "decimal commas": (pd.Series(["3,2", "4,1", "5,0"] * 10), "numbers with a comma such as '3,2'"),
+    "lists": (pd.Series([[1], [2]] * 10), "holds lists or other objects"),
     "nothing": (pd.Series([None] * 5, dtype=object), "has no values"),
 }
 
@@ -161,7 +163,7 @@ def test_wrong_tables_are_named(model: SSHIBA, patients: pd.DataFrame) -> None:
         model.transform(pd.DataFrame({"height": [1.0]}))
     with pytest.raises(ValueError, match="several columns of the name 'age'"):
         model.transform(pd.concat([patients, patients[["age"]]], axis=1))
-    with pytest.raises(ValueError, match="column 'age' is the target but is given complete"):
+    with pytest.raises(ValueError, match="'age' is the target but is given complete"):
         model.predict(patients, "age")
     with pytest.raises(ValueError, match="nothing to predict"):
         model.predict(patients)
@@ -194,3 +196,17 @@ def test_mudata_and_anndata(patients: pd.DataFrame) -> None:
     assert filled["protein"].shape == (60, 3)
     assert list(model.predict(mudata.MuData({"rna": rna[:5]}))["protein"].index) == [f"s{i}" for i in range(5)]
     assert SSHIBA(2, random_state=0).fit(rna).views_["X"] == Real()
+
+
+def test_names_of_the_views_made_by_type_are_free(patients: pd.DataFrame) -> None:
+    model = SSHIBA(3, random_state=0).fit(patients.rename(columns={"ward": "binary", "age": "numeric"}))
+    assert "binary (labels)" in model.views_
+    assert list(model.sample(3)) == ["numeric", "weight", "dose", "smokes", "treated", "binary", "stage"]
+
+
+def test_influence_and_tune_take_columns(model: SSHIBA, patients: pd.DataFrame) -> None:
+    found = model.influence("treated")
+    assert list(found["numeric"].index) == ["age", "weight", "dose"]
+    assert found["numeric"]["weight"] > found["numeric"]["age"]  # treated depends on the cause of weight
+    tuned = tune(SSHIBA(random_state=0), patients, {"n_components": [1, 4]}, "treated", n_folds=2)
+    assert len(tuned.table) == 2

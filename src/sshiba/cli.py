@@ -5,7 +5,9 @@ from __future__ import annotations
 import enum
 import fnmatch
 import logging
+import os
 import sys
+import warnings
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
@@ -45,6 +47,9 @@ Force = Annotated[bool, typer.Option("--force", help="Overwrite files.")]
 Index = Annotated[str | None, typer.Option(help="Column with the names of the rows.")]
 Drop = Annotated[list[str] | None, typer.Option(help="Column to leave out (again for more).")]
 Encoding = Annotated[str, typer.Option(help="Of text files.")]
+Missing = Annotated[list[str] | None, typer.Option(help="Text that means missing, such as '?' (again for more).")]
+Separator = Annotated[str | None, typer.Option("--sep", help="Between cells, or 'tab'; found if not named.")]
+Decimal = Annotated[str | None, typer.Option(help="Decimal mark; a comma where semicolons separate, else a point.")]
 ViewOption = Annotated[
     list[str] | None,
     typer.Option("--view", help="NAME=columns:type, columns with commas and *, type real, binary or categorical."),
@@ -67,6 +72,7 @@ def main(
         typer.echo(__version__)
         raise typer.Exit
     logging.basicConfig(level=logging.WARNING, format="%(message)s", stream=sys.stderr)
+    warnings.showwarning = lambda message, *_: say(str(message))
 
 
 @contextmanager
@@ -75,6 +81,11 @@ def plain_errors() -> Iterator[None]:
     known = (ValueError, TypeError, OSError, ImportError, DatasetError, ModelFileError, BoundError, MemoryError)
     try:
         yield
+    except BrokenPipeError:  # the reader of standard output has had enough
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+    except KeyboardInterrupt:
+        say("Stopped; nothing was written.")
+        raise typer.Exit(1) from None
     except known as error:
         if debugging:
             raise
@@ -96,6 +107,9 @@ def fit(
     index: Index = None,
     drop: Drop = None,
     encoding: Encoding = "utf-8",
+    missing: Missing = None,
+    sep: Separator = None,
+    decimal: Decimal = None,
     seed: Seed = 0,
     jobs: Jobs = 1,
     max_time: MaxTime = None,
@@ -113,17 +127,18 @@ def fit(
         if target is None:
             raise ValueError("say where the model goes: -o model.sshiba.")
         files.check_target(target, force or target == resume)
-        given = files.read_together(data, index=index, drop=drop or (), encoding=encoding)
+        given = files.values_of(files.read_together(data, reading(index, drop, encoding, missing, sep, decimal)))
         saving = {} if checkpoint is None else {"checkpoint": target, "checkpoint_minutes": checkpoint}
         if resume is not None:
-            model = load(resume).set_params(verbose=1, n_jobs=jobs).resume(given, **saving)
+            settings = {"verbose": 1, "n_jobs": jobs, "max_time": max_time}
+            model = load(resume).set_params(**settings).resume(given, **saving)
         else:
             model = fitted(given, view, components, restarts, seed, jobs, max_time, **saving)
         model.save(target)
         describe(model, errors)
-        errors.print(f"Saved: {target}", highlight=False)
-        if model.inits_["interrupted"].any() or len(model.inits_) < model.n_init:
-            errors.print(f"Interrupted. To go on: sshiba fit {' '.join(data)} --resume {target}", highlight=False)
+        say(f"Saved: {target}")
+        if not model.converged_ or len(model.inits_) < model.n_init:
+            say(f"Not finished. To go on: sshiba fit {' '.join(data)} --resume {target}")
             raise typer.Exit(1)
 
 
@@ -139,6 +154,9 @@ def impute(
     index: Index = None,
     drop: Drop = None,
     encoding: Encoding = "utf-8",
+    missing: Missing = None,
+    sep: Separator = None,
+    decimal: Decimal = None,
     seed: Seed = 0,
     jobs: Jobs = 1,
     max_time: MaxTime = None,
@@ -150,26 +168,28 @@ def impute(
     Text files over 200 MB are never held as a whole: some of their rows are fitted, then all are filled, part by part.
     """
     with plain_errors():
+        if std is not None and std == out:
+            raise ValueError("--out and --std are the same file.")
+        how = reading(index, drop, encoding, missing, sep, decimal)
+        long = files.LongTable.of(data, how)
         for path in (out, std):
             if path is not None:
-                files.check_target(path, force)
-        long = files.LongTable.of(data, index, drop or (), encoding)
+                files.check_target(path, force, files.TABLES if long is None else tuple(files.SEPARATORS))
         if long is not None:
-            for path in (out, std):
-                files.check_text(path or "-")
-            given = long.sample(fit_rows, seed)
-            errors.print(f"A long table: fitting {len(given):,} of its rows, filling all of them.", highlight=False)
+            n_rows = long.count()
+            given = long.sample(fit_rows, n_rows, seed)
+            say(f"A long table: fitting {len(given):,} of its {n_rows:,} rows, filling all of them.")
             used = load(model) if model else fitted(given, view, components, restarts, seed, jobs, max_time)
-            impute_long(used, long, out, std)
+            impute_long(used, long, n_rows, out, std)
             return
-        given = table(files.read_together(data, index=index, drop=drop or (), encoding=encoding))
+        whole = files.read_together(data, how)
+        given = table(files.values_of(whole))
         used = load(model) if model else fitted(given, view, components, restarts, seed, jobs, max_time)
         filled, deviations = used.impute(given, return_std=True)
-        files.write(filled, out)
+        files.write(whole.filled(filled) if isinstance(whole, files.TextTable) else filled, out)
         if std is not None:
             files.write(deviations, std)
-        n_holes = int(given.isna().to_numpy().sum())
-        errors.print(f"Filled {n_holes} of {given.size} cells.", highlight=False)
+        say(f"Filled {int((given.isna() & filled.notna()).to_numpy().sum()):,} of {given.size:,} cells.")
 
 
 @app.command(epilog="Example: sshiba predict model.sshiba new.csv --target diagnosis --proba -o diagnosis.csv")
@@ -183,15 +203,18 @@ def predict(
     index: Index = None,
     drop: Drop = None,
     encoding: Encoding = "utf-8",
+    missing: Missing = None,
+    sep: Separator = None,
+    decimal: Decimal = None,
     force: Force = False,
 ) -> None:
     """Predict a column or view of new rows from whatever else is known of them."""
     with plain_errors():
         if proba and std:
             raise ValueError("choose one of --proba and --std.")
-        files.check_target(out, force)
+        files.check_target(out, force, files.TABLES)
         used = load(model)
-        given = files.read(new, index, drop or (), encoding)
+        given = files.values_of(files.read(new, reading(index, drop, encoding, missing, sep, decimal)))
         if proba:
             files.write(as_table(used.predict_proba(given, target)), out)
             return
@@ -210,13 +233,17 @@ def transform(
     index: Index = None,
     drop: Drop = None,
     encoding: Encoding = "utf-8",
+    missing: Missing = None,
+    sep: Separator = None,
+    decimal: Decimal = None,
     force: Force = False,
 ) -> None:
     """The factors of new rows."""
     with plain_errors():
-        files.check_target(out, force)
+        files.check_target(out, force, files.TABLES)
         used = load(model)
-        files.write(as_table(used.transform(files.read(new, index, drop or (), encoding))), out)
+        given = files.values_of(files.read(new, reading(index, drop, encoding, missing, sep, decimal)))
+        files.write(as_table(used.transform(given)), out)
 
 
 @app.command(epilog="Example: sshiba evaluate blood.csv --index patient")
@@ -229,6 +256,9 @@ def evaluate(
     index: Index = None,
     drop: Drop = None,
     encoding: Encoding = "utf-8",
+    missing: Missing = None,
+    sep: Separator = None,
+    decimal: Decimal = None,
     seed: Seed = 0,
     out: Annotated[str | None, typer.Option("--out", "-o", help="File for the table.")] = None,
     force: Force = False,
@@ -238,11 +268,12 @@ def evaluate(
 
     with plain_errors():
         if out is not None:
-            files.check_target(out, force)
-        given = files.read_together(data, index=index, drop=drop or (), encoding=encoding)
+            files.check_target(out, force, files.TABLES)
+        given = files.values_of(files.read_together(data, reading(index, drop, encoding, missing, sep, decimal)))
         model = configured(given, view, components, restarts, seed, 1, None)
         scores = holdout(model, given, fraction, seed)
-        show(scores.reset_index(names="view"), f"{fraction:.0%} of the seen cells hidden, then predicted")
+        words = "RMSE in standard deviations of a column; coverage of 90 % intervals"
+        show(scores.reset_index(names="view"), f"{fraction:.0%} of the seen cells hidden, then predicted. {words}")
         if out is not None:
             files.write(scores.rename_axis("view"), out)
 
@@ -317,7 +348,9 @@ def fitted(
     model = configured(given, view, components, restarts, seed, jobs, seconds)
     tables = [given] if isinstance(given, pd.DataFrame) else list(getattr(given, "mod", given).values())
     cells = sum(int(np.prod(part.shape)) for part in tables)
-    errors.print(f"{cells:,} cells: about {cells * 8 * MEMORY / 2**20:,.0f} MB of memory.", highlight=False)
+    megabytes = cells * 8 * MEMORY / 2**20
+    if megabytes > 100:
+        say(f"{cells:,} cells: about {megabytes:,.0f} MB of memory.")
     return model.set_params(verbose=1, callback=Expectation()).fit(given, **saving).set_params(callback=None)
 
 
@@ -326,25 +359,40 @@ class Expectation:
 
     def __call__(self, progress: Progress) -> None:
         per_sweep = progress.seconds / progress.sweep
-        if progress.restart == 0 and progress.sweep == 5 and per_sweep * USUAL_SWEEPS > 20:
+        if progress.restart == 0 and progress.sweep == 10 and per_sweep * USUAL_SWEEPS > 90:
             usual = per_sweep * USUAL_SWEEPS / 60
-            words = f"{per_sweep:.2g} s a sweep: about {usual:.0f} minutes for the usual {USUAL_SWEEPS} sweeps."
-            errors.print(words, highlight=False)
+            say(f"{per_sweep:.2g} s a sweep: about {usual:.0f} minutes for the usual {USUAL_SWEEPS} sweeps.")
 
 
-def impute_long(model: SSHIBA, long: files.LongTable, out: str, std: str | None) -> None:
+def impute_long(model: SSHIBA, long: files.LongTable, n_rows: int, out: str, std: str | None) -> None:
     """Part by part; the files appear when all of them are done."""
     n_holes = n_cells = 0
     bar = BarProgress(*BarProgress.get_default_columns(), console=errors, disable=not errors.is_terminal)
     with bar, files.growing(out) as add, files.growing(std) as add_std:
-        task = bar.add_task("filling", total=long.n_bytes)
-        for part, read in long.parts():
-            filled, deviations = model.impute(part, return_std=True)
-            add(filled)
+        task = bar.add_task("filling", total=n_rows)
+        for part in long.parts():
+            filled, deviations = model.impute(part.values, return_std=True)
+            add(part.filled(filled))
             add_std(deviations)
-            n_holes, n_cells = n_holes + int(part.isna().to_numpy().sum()), n_cells + part.size
-            bar.update(task, completed=read)
-    errors.print(f"Filled {n_holes:,} of {n_cells:,} cells.", highlight=False)
+            holes = part.values.isna() & filled.notna()
+            n_holes, n_cells = n_holes + int(holes.to_numpy().sum()), n_cells + part.values.size
+            bar.update(task, advance=len(filled))
+    say(f"Filled {n_holes:,} of {n_cells:,} cells.")
+
+
+def say(words: str) -> None:
+    errors.print(words, highlight=False, markup=False, soft_wrap=True)
+
+
+def reading(
+    index: str | None,
+    drop: list[str] | None,
+    encoding: str,
+    missing: list[str] | None,
+    separator: str | None,
+    decimal: str | None,
+) -> files.Reading:
+    return files.Reading(index, drop or (), encoding, missing or (), separator, decimal)
 
 
 def configured(
@@ -414,7 +462,7 @@ def show(frame: pd.DataFrame, title: str, console: Console | None = None) -> Non
     console.print(title, highlight=False)
     shown = Table()
     for column in frame:
-        shown.add_column(str(column), justify="right" if frame[column].dtype.kind in "fi" else "left")
+        shown.add_column(str(column), justify="right" if frame[column].dtype.kind in "fi" else "left", overflow="fold")
     for row in frame.itertuples(index=False):
         shown.add_row(*(_text(value) for value in row))
     console.print(shown)

@@ -169,8 +169,8 @@ class SSHIBA(BaseEstimator):
     def resume(self, views: Any, *, checkpoint: str | Path | None = None, checkpoint_minutes: float = 10.0) -> SSHIBA:
         """Go on with a fit that was interrupted, on the same data, and with the restarts that were left.
 
-        It ends where an undisturbed fit would have ended. What can go on is a fit that Ctrl-C ended, or a file that
-        `checkpoint` wrote.
+        It ends where an undisturbed fit would have ended. What can go on is a fit that Ctrl-C, `max_time` or `max_iter`
+        ended (raise these first: `set_params(max_iter=...)`), or a file that `checkpoint` wrote.
         """
         check_is_fitted(self, "n_components_")
         check_options(self)
@@ -187,9 +187,11 @@ class SSHIBA(BaseEstimator):
         )
         if not same or len(index) != len(self.factors_):
             raise ValueError(f"{other}their rows, columns or holes differ.")
-        n_done = int((~self.inits_["interrupted"]).sum())
-        begun, done = None, self.inits_[~self.inits_["interrupted"]].rename(columns=str)
-        if bool(self.inits_["interrupted"][self.inits_["best"]].any()):
+        stopped = self.inits_["interrupted"].to_numpy(bool)
+        if not stopped.any() and not self.converged_:  # at the limit of sweeps or time: the best goes on
+            stopped = self.inits_["best"].to_numpy(bool)
+        begun, done, n_done = None, self.inits_[~stopped], int((~stopped).sum())
+        if stopped[int(self.inits_["best"].argmax())]:
             n_components = self._n_components(schema, len(index))
             begun = Begun(self._posterior, n_components, tuple(self.elbo_path_.tolist()), self.n_iter_)
         if n_done < self.n_init:
@@ -401,17 +403,23 @@ class SSHIBA(BaseEstimator):
             return (joined(views, filled), joined(views, stds, zero=True)) if return_std else joined(views, filled)
         return (filled, stds) if return_std else filled
 
-    def influence(self, target: str) -> dict[str, np.ndarray]:
-        """How much each feature of the other views moves the prediction of a target: view -> (D,), larger = more.
+    def influence(self, target: str) -> dict[str, pd.Series]:
+        """How much each feature of the other views moves the prediction of a target: view -> Series, larger = more.
 
         One standard deviation of a real feature moves the target's latent x (a real target: its standard deviations)
         by a vector of this length. Where `feature_relevance_` says which features the factors describe, this says
         which of them matter for the target.
         """
         check_is_fitted(self, "n_components_")
-        self._targets({}, {}, target)
-        found = influence(self._posterior, self._model, self._place(target))
-        return {name: found[self._place(name)] for name in self._schema.types if name != target}
+        (name,), column = self._targets({}, {}, target)
+        codings = self._schema.codings
+        rows = None if column is None else [codings[name].features.index(column)]
+        found = influence(self._posterior, self._model, self._place(name), rows)
+        return {
+            other: pd.Series(found[self._place(other)], index=pd.Index(codings[other].latent_names))
+            for other in codings
+            if other != name
+        }
 
     def score(self, views: Any, y: None = None) -> float:
         """Average over rows of a lower bound of log p(row), in nats and the user's units."""
@@ -421,15 +429,16 @@ class SSHIBA(BaseEstimator):
         total = log_likelihood(self._rows(data, unweighted(self._model)), self._posterior)
         return (total - log_jacobian(self._schema, data, len(index))) / len(index)
 
-    def sample(self, n: int = 1, random_state: int | None = None) -> dict[str, Any]:
-        """New rows from the posterior predictive, one entry per view."""
+    def sample(self, n: int = 1, random_state: int | None = None) -> Any:
+        """New rows from the posterior predictive: a dict of views, or a DataFrame where one was fitted."""
         check_is_fitted(self, "n_components_")
         if isinstance(n, bool) or not isinstance(n, int | np.integer) or n < 0:
             raise ValueError(f"n must be a whole number of rows, not {n!r}.")
         rng = np.random.default_rng(seed_sequence(random_state))
         drawn = sample_rows(self._posterior, self._model, int(n), rng)
         index = pd.RangeIndex(n)
-        return {name: to_user(self._schema, name, x, index) for name, x in zip(self._schema.types, drawn)}
+        views = {name: to_user(self._schema, name, x, index) for name, x in zip(self._schema.types, drawn)}
+        return without_columns(views, pd.DataFrame()) if self._schema.one_table else views
 
     # ---------------------------------------------------------------------------------------------- files
 
@@ -480,12 +489,12 @@ class SSHIBA(BaseEstimator):
             return names, None
         if isinstance(target, str) and target in codings:
             if target in data and data[target].observed is None and len(data[target].target):
-                raise ValueError(f"view {target!r} is the target but is given complete: leave it out of the views.")
+                raise ValueError(f"{target!r} is the target but is given complete: leave it out.")
             return [target], None
         if self._schema.one_table:
             for name, coding in codings.items():
                 if target in coding.features:
                     if is_one_table(views) and target in views and len(views) and views[target].notna().all():
-                        raise ValueError(f"column {target!r} is the target but is given complete: leave it out.")
+                        raise ValueError(f"{target!r} is the target but is given complete: leave it out.")
                     return [name], target
         raise ValueError(f"unknown target {target!r}; the model has the views {list(codings)}.")

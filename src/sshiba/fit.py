@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import signal
+import threading
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from typing import Any, Protocol
 
@@ -117,8 +120,12 @@ def run(
     options: Options,
     callback: Callable[[Progress], object] | None = None,
     on_pause: Callable[[Fit], object] | None = None,
+    pressed: Sequence[int] = (),
 ) -> Fit:
-    """Sweep until the bound rises by less than `tol`, and neither a factor less nor one more gives a higher one."""
+    """Sweep until the bound rises by less than `tol`, and neither a factor less nor one more gives a higher one.
+
+    `callback` hears of each sweep, `on_pause` gets what there is now and then; once not empty, `pressed` ends the run.
+    """
     began = paused = time.perf_counter()
     state, path, converged = first_state(engine, begun), list(begun.path), False
     rotations = Schedule(options.rotate, max(WARM_UP, begun.n_sweeps) + 1)
@@ -128,7 +135,7 @@ def run(
         return Fit(state, path, n_sweeps, converged, time.perf_counter() - began, interrupted)
 
     try:
-        while n_sweeps < options.max_iter and not converged:
+        while n_sweeps < options.max_iter and not converged and not pressed:
             rotating = rotations.due(n_sweeps + 1)
             new = sweep(engine, state, rotating, hold_x=n_sweeps < HOLD_X)
             n_sweeps += 1
@@ -158,7 +165,30 @@ def run(
         if len(path) == len(begun.path):  # nothing was done yet that could be kept
             raise
         return replace(complete(engine, so_far()), interrupted=True)
-    return complete(engine, so_far())
+    return replace(complete(engine, so_far()), interrupted=bool(pressed))
+
+
+@contextmanager
+def ctrl_c() -> Iterator[list[int]]:
+    """Ctrl-C as a list that is no longer empty, looked at between sweeps; pressed again, it interrupts at once.
+
+    An exception in the midst of a sweep could hit compiled code, which turns it into another one.
+    """
+    pressed: list[int] = []
+    if threading.current_thread() is not threading.main_thread():
+        yield pressed
+        return
+
+    def note(number: int, frame: object) -> None:
+        if pressed:
+            raise KeyboardInterrupt
+        pressed.append(number)
+
+    before = signal.signal(signal.SIGINT, note)
+    try:
+        yield pressed
+    finally:
+        signal.signal(signal.SIGINT, before)
 
 
 def first_state(engine: Engine, begun: Begun) -> State:
@@ -228,11 +258,11 @@ def run_restarts(
             if on_pause is not None:
                 on_pause([*done, fit])
 
-        return run(engine, start(number), options, notify, pause if on_pause is not None else None)
+        return run(engine, start(number), options, notify, pause if on_pause is not None else None, pressed)
 
     done: list[Fit] = []
     if len(seeds) == 1 or effective_n_jobs(n_jobs) == 1:
-        with threadpool_limits(None if len(seeds) == 1 else 1):
+        with threadpool_limits(None if len(seeds) == 1 else 1), ctrl_c() as pressed:
             for number in range(len(seeds)):
                 done.append(one(number, done))
                 if done[-1].interrupted:

@@ -50,7 +50,7 @@ def split_training(frame: pd.DataFrame, option: Mapping[str, Any] | None) -> tup
     frame : DataFrame
     option : mapping, optional
         View name -> its columns, or (columns, type), or a type alone where the name is that of a column or of one
-        of the views made by type. If any columns are named, those that are not are left out, and logged.
+        of the views made by type. Columns that are not named are split by type.
     """
     _check_columns(frame)
     columns: dict[str, list] = {}
@@ -62,17 +62,13 @@ def split_training(frame: pd.DataFrame, option: Mapping[str, Any] | None) -> tup
             columns[name], types[name] = _columns_of(given[0], frame, name), given[1]
         else:
             types[name] = given
-    if columns:
-        columns |= {name: [name] for name in types if name not in columns and name in frame}
-        used = [column for some in columns.values() for column in some]
-        twice = sorted({str(column) for column in used if used.count(column) > 1})
-        if twice:
-            raise ValueError(f"columns {first_few(twice)} are in more than one view.")
-        left = [column for column in frame if column not in used]
-        if left:
-            logger.info("columns in no view, left out: %s", first_few(left, 10))
-    else:
-        columns = by_type(frame, [name for name in types if name in frame])
+    used = [column for some in columns.values() for column in some]
+    twice = sorted({str(column) for column in used if used.count(column) > 1})
+    if twice:
+        raise ValueError(f"columns {first_few(twice)} are in more than one view.")
+    rest = frame.drop(columns=used)
+    for name, some in by_type(rest, [name for name in types if name in rest]).items():
+        columns[f"other {name}" if name in columns else name] = some
     return {name: _part(frame, some) for name, some in columns.items()}, types
 
 
@@ -120,7 +116,7 @@ def by_type(frame: pd.DataFrame, alone: Sequence[Any] = ()) -> dict[str, list]:
         if why_not:
             refused.append(f"column {column!r} {why_not}")
         elif column_kind(frame[column]) != "number":
-            views[str(column)] = [column]
+            views[f"{column} (labels)" if column in (NUMERIC, BINARY) else str(column)] = [column]
         else:
             views.setdefault(BINARY if holds_only_zero_one(frame[[column]]) else NUMERIC, []).append(column)
     if refused:
@@ -133,7 +129,10 @@ def by_type(frame: pd.DataFrame, alone: Sequence[Any] = ()) -> dict[str, list]:
 def refusal(column: pd.Series) -> str | None:
     """Why a column cannot be a feature, and what to do; None if it can."""
     values = column.dropna()
-    n_distinct = values.nunique()
+    try:
+        n_distinct = values.nunique()
+    except TypeError:
+        return "holds lists or other objects: leave it out, or give numbers or labels"
     if len(values) == 0:
         return "has no values: leave it out"
     if isinstance(column.dtype, pd.DatetimeTZDtype | pd.PeriodDtype) or column.dtype.kind in "mM":
@@ -148,9 +147,14 @@ def refusal(column: pd.Series) -> str | None:
     texts = values[[isinstance(value, str) for value in values]]
     words = texts[pd.to_numeric(texts, errors="coerce").isna()]
     if 0 < len(words) < len(values) and 2 * words.nunique() <= n_distinct:
-        return f"mixes numbers and text such as {words.iloc[0]!r}: make it one or the other, or name its type"
+        return (
+            f"mixes numbers and text such as {words.iloc[0]!r}: if that means missing, say so; else make it one of them"
+        )
     if n_distinct <= 2:
         return None
+    commas = texts.str.match(r"^[+-]?\d+,\d+$")
+    if len(texts) and 2 * commas.sum() > len(texts):
+        return f"holds numbers with a comma such as {texts[commas].iloc[0]!r}: name the decimal mark, or take it out"
     if looks_numeric(texts):
         return f"holds numbers written as text such as {texts.iloc[0]!r}: convert it with pd.to_numeric"
     if len(texts) and _are_dates(texts):
@@ -185,7 +189,7 @@ def split_new(frame: pd.DataFrame, codings: Mapping[str, Coding]) -> dict[str, A
         raise ValueError(f"the table has none of the model's columns, {first_few(known, 10)}.")
     strange = frame.columns.difference(pd.Index(known), sort=False)
     if len(strange):
-        logger.info("columns the model does not know, left as they are: %s", first_few(strange, 10))
+        logger.warning("columns the model does not know, left as they are: %s", first_few(strange, 10))
     return views
 
 

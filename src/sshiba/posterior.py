@@ -175,8 +175,8 @@ def feature_relevance(view: ViewPosterior, spec: ViewModel) -> np.ndarray:
     return np.asarray(w_second(view) * view.alpha.mean).mean(axis=1)
 
 
-def influence(posterior: Posterior, model: Model, target: int) -> list[np.ndarray]:
-    """How far one unit of each feature moves the target's <x>, (D,) for each view; zeros for the target itself.
+def influence(posterior: Posterior, model: Model, target: int, rows: list[int] | None = None) -> list[np.ndarray]:
+    """How far one unit of each feature moves the target's <x> (or some rows of it), (D,) for each view; itself 0.
 
     With all other views observed <x_t> = <b_t> + <W_t> Σ_z Σ_m w_m Σ_d tau_d <w_d> (x_d − b_d): a unit of feature d
     moves it by the vector C_d = w_m tau_d <W_t> Σ_z <w_d>. This is |C_d|.
@@ -184,5 +184,5 @@ def influence(posterior: Posterior, model: Model, target: int) -> list[np.ndarra
     told = messages(posterior, model, [ColumnGroups(np.zeros(spec.n_features, dtype=int)) for spec in model.views])
     seen = [np.full((1, 1), float(m != target)) for m in range(len(told))]
     cov = z_covariance(seen, told).cov[0]
-    moves = told[target].w_mean @ cov
+    moves = told[target].w_mean[slice(None) if rows is None else rows] @ cov
     return [on[0, 0] * np.linalg.norm(message.loading @ moves.T, axis=1) for on, message in zip(seen, told)]

@@ -60,7 +60,7 @@ def tune(
         What to try: "n_components" or any other option of the model, "view.option" for one of a view:
         `{"labels.noise": [1, 10, 100], "labels.weight": [1, 3]}`. All combinations are tried.
     target : str
-        The view that is to be predicted well.
+        The view that is to be predicted well; of one table also a column, which stands for its view.
     hide : "rows" or "cells"
         Predict the target of whole rows that were not in the fit, or of single cells hidden from it.
     n_folds : int
@@ -80,7 +80,8 @@ def tune(
         raise ValueError(f"hide must be one of {HIDDEN}, not {hide!r}.")
     if scoring not in SCORES:
         raise ValueError(f"scoring must be one of {SCORES}, not {scoring!r}.")
-    views, types, _ = training_views(views, model.views)
+    views, types, one_table = training_views(views, model.views)
+    target = view_of(target, views) if one_table else target
     if target not in views:
         raise ValueError(f"unknown target {target!r}; the views are {list(views)}.")
     schema, data, index = read_training(views, types, model.dtype)
@@ -100,6 +101,14 @@ def tune(
     table["se"] = scores.std(axis=1, ddof=1) / np.sqrt(len(folds)) if len(folds) > 1 else np.nan
     best = int(np.argmax(table["score"]))
     return Tuned(candidates[best], combinations[best], table)
+
+
+def view_of(target: str, views: Mapping[str, Any]) -> str:
+    """The view that holds a column; the target itself where it is no column."""
+    if target in views:
+        return target
+    holding = [name for name, part in views.items() if isinstance(part, pd.DataFrame) and target in part]
+    return holding[0] if holding else target
 
 
 def configured(model: SSHIBA, types: Mapping[str, View], options: Mapping[str, Any]) -> SSHIBA:

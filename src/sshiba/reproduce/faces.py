@@ -76,7 +76,7 @@ def compute(cell: Cell, before: Result | None = None) -> Result:
     order = np.argsort(-model.factor_relevance_["pixels"])[:N_LATENT]
     arrays = {
         "relevance": model.feature_relevance_["pixels"],
-        "influence": model.influence("labels")["pixels"],
+        "influence": model.influence("labels")["pixels"].to_numpy(),
         "latent_faces": (model.weights_["pixels"][:, order] / pixels[is_train].std(axis=0)[:, None]).astype(np.float32),
         "alpha": 1 / model.factor_relevance_["pixels"][order],
         "r2": model.r2_.to_numpy(),
