@@ -61,16 +61,21 @@ Jobs = Annotated[int, typer.Option(min=1, help="Restarts at a time.")]
 MaxTime = Annotated[float | None, typer.Option(help="Seconds for the fit.")]
 
 
+def print_version(wanted: bool) -> None:
+    if wanted:
+        typer.echo(__version__)
+        raise typer.Exit
+
+
 @app.callback()
 def main(
     debug: Annotated[bool, typer.Option("--debug", help="Show where an error came from.")] = False,
-    version: Annotated[bool, typer.Option("--version", is_eager=True, help="Print the version.")] = False,
+    version: Annotated[
+        bool, typer.Option("--version", callback=print_version, is_eager=True, help="Print the version.")
+    ] = False,
 ) -> None:
     global debugging
     debugging = debug
-    if version:
-        typer.echo(__version__)
-        raise typer.Exit
     logging.basicConfig(level=logging.WARNING, format="%(message)s", stream=sys.stderr)
     warnings.showwarning = lambda message, *_: say(str(message))
 
