@@ -26,7 +26,7 @@ NO_NAME = "Unnamed: 0"  # pandas' name of a first column without one: the row na
 
 
 LONG = 200 * 2**20  # bytes of a text file that is read in parts
-PART_ROWS = 50_000
+PART_ROWS = 20_000
 
 
 class FileError(ValueError):
