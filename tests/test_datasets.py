@@ -3,7 +3,6 @@
 import gzip
 import hashlib
 import json
-import os
 from pathlib import Path
 
 import numpy as np
@@ -159,8 +158,7 @@ def test_what_cannot_be_had_says_what_to_do(tmp_path: Path, monkeypatch: pytest.
         datasets.load_yeast()
 
 
-@pytest.mark.skipif("SSHIBA_DATA" not in os.environ, reason="set SSHIBA_DATA to the folder of real data sets")
-def test_real_files() -> None:
+def test_real_files(data_folder: Path) -> None:
     sizes = {
         datasets.load_yeast: (2417, 103),
         datasets.load_scene: (2407, 294),

@@ -329,10 +329,10 @@ def reproduce(
         try:
             n_failed = run(chosen, quick, jobs, folder)
         except KeyboardInterrupt:
-            errors.print(f"Stopped. What is done is kept in {folder}; the same command goes on from there.")
+            say(f"Stopped. What is done is kept in {folder}; the same command goes on from there.")
             raise typer.Exit(1) from None
         if n_failed:
-            errors.print(f"{n_failed} cells failed (above); the same command tries them again.")
+            say(f"{n_failed} cells failed (above); the same command tries them again.")
             raise typer.Exit(1)
 
 

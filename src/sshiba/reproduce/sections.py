@@ -188,11 +188,14 @@ def faces(found: Found, folder: Path) -> Section:
                     "AUC": f"{point.auc:.3f}",
                 }
                 lines.append(line | {"share of pixels": f"{point.share:.0%}", "factors": point.size})
+            if len(curve) < 2:  # nothing to compare with all pixels yet
+                continue
             wanted = 0.4 if target == "identity" else 0.5
             near = min(curve, key=lambda point: abs(point.share - wanted))
             ours: dict[str, Score | None] = {f"{near.share:.0%} by {ranking}": Score(near.auc)}
             goals += goal(f"faces, {target}: few pixels against all", ours, {"all": Score(curve[-1].auc)}, None)
-        pictures.append(figures.auc_by_share(folder, f"auc-by-share-{target}", curves, shape, said))
+        if all(len(curve) > 1 for curve in curves.values()):
+            pictures.append(figures.auc_by_share(folder, f"auc-by-share-{target}", curves, shape, said))
     table = Table("faces", "AUC of models fitted anew on the best pixels", pd.DataFrame(lines))
     text = (
         "Identity: 1,277 pictures of seven people. Attributes: 13,143 faces, 73 attributes. All from the model of all "
