@@ -4,7 +4,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 export MPLBACKEND := Agg
 
-.PHONY: help setup demo test test-slow check format reproduce bench clean
+.PHONY: help setup demo test test-slow test-browser docs check format reproduce bench clean
 
 help:  ## this list
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*##/\t/' | expand -t 14
@@ -25,6 +25,16 @@ test: setup  ## the whole test suite (under ten minutes on two cores)
 
 test-slow: setup  ## the long experiments
 	$(BIN)/python -m pytest -m slow
+
+test-browser: setup  ## the report in a real browser (installs playwright, and Debian's chromium where there is none)
+	$(BIN)/python -m pip install --quiet -e '.[browser]'
+	command -v chromium >/dev/null || command -v google-chrome >/dev/null || { \
+	  if [ "$$(id -u)" != 0 ]; then run=sudo; fi; $$run apt-get update -q && $$run apt-get install -y -q chromium; }
+	NEEDS_BROWSER=1 $(BIN)/python -m pytest tests/test_report.py
+
+docs: setup  ## the documentation, its tutorials run while it is built: out/docs/index.html
+	$(BIN)/python -m pip install --quiet -e '.[docs]'
+	$(BIN)/python -m sphinx -W --keep-going -b html docs out/docs
 
 check: setup  ## lint, format, types
 	$(BIN)/ruff check .

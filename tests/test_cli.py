@@ -127,6 +127,45 @@ def test_evaluate_prints_a_table(folder: Path) -> None:
     assert pd.read_csv(folder / "scores.csv")["hidden"].sum() > 20
 
 
+def test_h5mu(tmp_path: Path) -> None:
+    mudata = pytest.importorskip("mudata", reason="needs the extra 'mudata'")
+    anndata = pytest.importorskip("anndata")
+    rng = np.random.default_rng(0)
+    z, rows = rng.standard_normal((90, 2)), pd.Index([f"cell {i}" for i in range(90)])
+    parts = {}
+    for name, n in (("rna", 90), ("protein", 70)):
+        x = z @ rng.standard_normal((2, 6)) + 0.3 * rng.standard_normal((90, 6))
+        names = pd.DataFrame(index=[f"{name} {d}" for d in range(6)])
+        parts[name] = anndata.AnnData(x[:n], obs=pd.DataFrame(index=rows[:n]), var=names)
+    mudata.MuData(parts).write(tmp_path / "cells.h5mu")
+    done = sshiba("fit", "cells.h5mu", "-o", "m.sshiba", "--components", 4, cwd=tmp_path)
+    assert done.returncode == 0, done.stderr
+    assert "Warning" not in done.stderr
+    model = load(tmp_path / "m.sshiba")
+    assert model.feature_names_in_["protein"][0] == "protein 0"
+    assert list(model.index_) == list(rows)
+    done = sshiba("transform", "m.sshiba", "cells.h5mu", "-o", "z.csv", cwd=tmp_path)
+    assert done.returncode == 0, done.stderr
+    assert len(pd.read_csv(tmp_path / "z.csv", index_col=0)) == 90
+
+
+def test_report(folder: Path, tmp_path: Path) -> None:
+    pytest.importorskip("plotly", reason="needs the extra 'report'")
+    data = str(folder / "blood.csv")
+    done = sshiba("fit", data, "--index", "patient", "--components", 3, "-o", "m.sshiba", cwd=tmp_path)
+    assert done.returncode == 0, done.stderr
+    done = sshiba("report", "m.sshiba", "-o", "r.html", "--data", data, "--index", "patient", cwd=tmp_path)
+    assert done.returncode == 0, done.stderr
+    page = (tmp_path / "r.html").read_text(encoding="utf-8")
+    assert "<title>m</title>" in page
+    assert "of the seen cells were hidden" in page
+    done = sshiba("report", "m.sshiba", "-o", "r.html", cwd=tmp_path)
+    assert done.returncode == 1
+    assert "exists" in done.stderr
+    done = sshiba("report", "m.sshiba", "-o", "r.pdf", cwd=tmp_path)
+    assert "ending" in done.stderr
+
+
 def test_parquet_and_npz(folder: Path, tmp_path: Path) -> None:
     pytest.importorskip("pyarrow", reason="needs the extra 'parquet'")
     frame = pd.read_csv(folder / "blood.csv", index_col="patient")

@@ -507,7 +507,8 @@ def test_scale_and_shift_change_nothing(scale: float, shift: float, scaled: bool
     np.testing.assert_allclose((moved.predict(hidden, "X") - shift) / scale, plain.predict(hidden, "X"), atol=1e-3)
 
 
-def test_influence_is_how_far_a_feature_moves_a_prediction() -> None:
+@pytest.mark.parametrize("scale", [True, False])
+def test_influence_is_how_far_a_feature_moves_a_prediction(scale: bool) -> None:
     """By finite differences: one standard deviation of a feature, the target's change in its own deviations."""
     rng = np.random.default_rng(0)
     z = rng.standard_normal((200, 2))
@@ -517,7 +518,7 @@ def test_influence_is_how_far_a_feature_moves_a_prediction() -> None:
     model = SSHIBA(4, random_state=0).fit({"a": a, "b": b, "kind": kind})
     found = model.influence("b")
     assert set(found) == {"a", "kind"}
-    only_reals = SSHIBA(4, random_state=0).fit({"a": a, "b": b})
+    only_reals = SSHIBA(4, {"a": Real(scale=scale)}, random_state=0).fit({"a": a, "b": b})
     found = only_reals.influence("b")
     base = only_reals.predict({"a": a[:1]}, "b")
     for d in range(5):

@@ -66,3 +66,21 @@ def test_frames_and_one_table() -> None:
 def test_a_fraction_is_between_0_and_1(fraction: float) -> None:
     with pytest.raises(ValueError, match="between 0 and 1"):
         holdout(SSHIBA(2), make_views(), fraction)
+
+
+def test_a_row_for_each_feature() -> None:
+    views = make_views()
+    views["x"][:, 7] = np.random.default_rng(3).standard_normal(300)
+    scores = holdout(SSHIBA(6, random_state=0), views, per="feature")
+    assert scores.index.tolist() == [*[("x", d) for d in range(8)], *[("labels", d) for d in range(5)], ("kind", "")]
+    assert scores.loc[("x", 7), "r2"] < 0.2 < scores.loc[("x", 0), "r2"]
+    assert scores.loc[("labels", 0), "accuracy"] > 0.5
+    with pytest.raises(ValueError, match="per must be"):
+        holdout(SSHIBA(2), views, per="column")
+
+
+def test_holes_made_with_the_same_seed_do_not_swallow_the_check() -> None:
+    views = make_views()
+    views["x"] = np.where(np.random.default_rng(0).random((300, 8)) < 0.2, np.nan, views["x"])
+    scores = holdout(SSHIBA(4, random_state=0, max_iter=30), {"x": views["x"]}, random_state=0)
+    assert scores.loc["x", "hidden"] == pytest.approx(0.1 * 0.8 * 300 * 8, rel=0.3)

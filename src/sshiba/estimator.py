@@ -18,10 +18,10 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils.validation import check_is_fitted
 
 from . import io
+from .answers import Answers
 from .coding import ViewData
 from .engines import MemoryEngine
 from .fit import Begun, Fit, Options, Progress, run_restarts
-from .layout import is_one_table, joined, without_columns
 from .likelihoods import View
 from .model import Model, Priors, build_model
 from .mofa import write_hdf5
@@ -30,25 +30,15 @@ from .options import check_options, seed_sequence
 from .posterior import (
     factors,
     feature_relevance,
-    influence,
-    log_likelihood,
     noise_variance,
-    predict,
-    unweighted,
 )
 from .progress import FitBar
-from .result import class_array, inits_table, ordered, r2_table
-from .sampling import sample_rows
+from .result import Restart, class_array, inits_table, ordered, provenance, r2_table
+from .sharpness import find_sharpness
 from .views import (
     Schema,
-    fill,
-    log_jacobian,
-    new_views,
     observed_cells,
-    read_new,
     read_training,
-    std_to_user,
-    to_user,
     warn_empty_rows,
 )
 
@@ -161,7 +151,7 @@ class SSHIBA(BaseEstimator):
         check_options(self)
         schema, data, index = read_training(views, self.views, self.dtype)
         warn_empty_rows(data, index)
-        self._run(schema, data, index, 0, None, [], checkpoint, checkpoint_minutes)
+        self._run(schema, data, index, None, [], checkpoint, checkpoint_minutes)
         if self.n_components_ == self.n_components:
             logger.warning("all %d factors are in use: more may fit better (n_components)", self.n_components)
         return self
@@ -176,7 +166,7 @@ class SSHIBA(BaseEstimator):
         check_options(self)
         other = "these are not the data of the interrupted fit: "
         try:
-            given = self._given(views)
+            given = self._answers.given(views)
             schema, data, index = read_training(given, self._schema.types, self.dtype)
         except (TypeError, ValueError) as error:
             raise ValueError(f"{other}{error}") from error
@@ -190,21 +180,12 @@ class SSHIBA(BaseEstimator):
         stopped = self.inits_["interrupted"].to_numpy(bool)
         if not stopped.any() and not self.converged_:  # at the limit of sweeps or time: the best goes on
             stopped = self.inits_["best"].to_numpy(bool)
-        begun, done, n_done = None, self.inits_[~stopped], int((~stopped).sum())
+        begun, done = None, [restart for restart, on in zip(self._restarts, stopped) if not on]
         if stopped[int(self.inits_["best"].argmax())]:
             n_components = self._n_components(schema, len(index))
             begun = Begun(self._posterior, n_components, tuple(self.elbo_path_.tolist()), self.n_iter_)
-        if n_done < self.n_init:
-            self._run(
-                schema,
-                data,
-                index,
-                n_done,
-                begun,
-                [dict(row) for _, row in done.iterrows()],
-                checkpoint,
-                checkpoint_minutes,
-            )
+        if len(done) < self.n_init:
+            self._run(schema, data, index, begun, done, checkpoint, checkpoint_minutes)
         return self
 
     def _n_components(self, schema: Schema, n_rows: int) -> int:
@@ -219,13 +200,13 @@ class SSHIBA(BaseEstimator):
         schema: Schema,
         data: dict[str, ViewData],
         index: pd.Index,
-        first: int,
         begun: Begun | None,
-        before: list[dict[str, Any]],
+        before: list[Restart],
         checkpoint: str | Path | None,
         minutes: float,
     ) -> None:
-        """The restarts from number `first` on, that one from `begun`; `before` tells of those that are done."""
+        """The restarts that `before` does not tell of, the first of them from `begun`."""
+        first = len(before)
         model = build_model(schema, len(index), self.priors or Priors(), self.missing)
         n_components = self._n_components(schema, len(index))
         engine = MemoryEngine(list(data.values()), model, self.missing, n_components, engine=self.engine)
@@ -259,6 +240,7 @@ class SSHIBA(BaseEstimator):
             on_pause = save if checkpoint is not None else None
             fits = run_restarts(engine, n_components, options, seeds, self.n_jobs, watched, on_pause, begun)
         keep(fits)
+        self.sharpness_ = dict(zip(self.views_, find_sharpness(list(data.values()), model, self._posterior)))
         if fits[-1].interrupted:
             logger.warning("interrupted: the best state so far is kept; resume(views) goes on from it")
         elif not self.converged_:
@@ -275,10 +257,11 @@ class SSHIBA(BaseEstimator):
         engine: MemoryEngine,
         fits: list[Fit],
         index: pd.Index,
-        before: list[dict[str, Any]],
+        before: list[Restart],
     ) -> None:
         """Store what was found, if it is better than what there is: factors by variance explained, signs fixed."""
-        self.inits_ = inits_table(before, fits)
+        self._restarts = [*before, *map(Restart.of, fits)]
+        self.inits_, self.elbo_paths_ = inits_table(self._restarts), [restart.path for restart in self._restarts]
         best = int(self.inits_["best"].argmax())
         if best < len(before):
             return
@@ -291,6 +274,8 @@ class SSHIBA(BaseEstimator):
         self.r2_ = r2_table(shares, list(schema.types))
         self.elbo_, self.elbo_path_ = fit.state.bound, np.asarray(fit.path)
         self.n_iter_, self.converged_ = fit.n_sweeps, fit.converged
+        self.sharpness_ = dict.fromkeys(schema.types, 1.0)  # until the fit is over
+        self.provenance_ = provenance()
         self._describe()
 
     def _describe(self) -> None:
@@ -318,13 +303,7 @@ class SSHIBA(BaseEstimator):
 
         A DataFrame labelled by the rows where pandas objects are given, else an array.
         """
-        views = self._given(views)
-        data, index = self._read(views)
-        found: tuple[Any, ...] = factors(self._rows(data), self._posterior)
-        if any(isinstance(given, pd.DataFrame | pd.Series) for given in views.values()):
-            names = [f"factor {k}" for k in range(self.n_components_)]
-            found = tuple(pd.DataFrame(values, index=index, columns=names) for values in found)
-        return found if return_std else found[0]
+        return self._answers.transform(views, return_std)
 
     def fit_transform(self, views: Any, y: None = None) -> Any:
         """Fit, and return the factors of the training rows as `transform` does."""
@@ -348,37 +327,11 @@ class SSHIBA(BaseEstimator):
         A dict view -> prediction (a DataFrame of the columns the table lacks), or with a target just the prediction;
         with `return_std` a pair of those.
         """
-        data, index = self._read(views)
-        names, column = self._targets(views, data, target)
-        found = predict(self._rows(data), self._posterior, [self._place(name) for name in names])
-        means, stds = {}, {}
-        for name in names:
-            values, std = found[self._place(name)]
-            means[name] = to_user(self._schema, name, self._schema.types[name].decide(values), index)
-            stds[name] = std_to_user(self._schema, name, std, index)
-        results = []
-        for parts in (means, stds):
-            if column is not None:
-                results.append(parts[names[0]][column])
-            elif target is not None:
-                results.append(parts[target])
-            else:
-                results.append(without_columns(parts, views) if is_one_table(views) else parts)
-        return tuple(results) if return_std else results[0]
+        return self._answers.predict(views, target, return_std)
 
     def predict_proba(self, views: Any, target: str) -> Any:
         """Binary: p(t = 1), (n, D). Categorical: probabilities over `classes_[target]`, (n, C)."""
-        data, index = self._read(views)
-        (name,), column = self._targets(views, data, target)
-        view = self._schema.types[name]
-        if not view.latent:
-            raise ValueError(f"{target!r} is real and has no probabilities; use predict(..., return_std=True).")
-        values, _ = predict(self._rows(data), self._posterior, [self._place(name)])[self._place(name)]
-        coding = self._schema.codings[name]
-        if coding.container in ("array", "vector"):
-            return values
-        frame = pd.DataFrame(values, index=index, columns=list(coding.levels or coding.features))
-        return frame if column is None else frame[column]
+        return self._answers.predict_proba(views, target)
 
     def impute(self, views: Any, return_std: bool = False) -> Any:
         """The same dict or table, observed cells untouched and holes filled; with `return_std` also the deviations.
@@ -386,22 +339,7 @@ class SSHIBA(BaseEstimator):
         The standard deviation of an observed cell is 0; that of a filled label is that of "the label is right".
         DataFrames align by index: all come back with all rows, in the order of the first, then of the others' own.
         """
-        given = self._given(views)
-        data, index = self._read(given)
-        found = predict(self._rows(data), self._posterior, [self._place(name) for name in data])
-        filled, stds = {}, {}
-        for name, coded in data.items():
-            values, std = found[self._place(name)]
-            view = self._schema.types[name]
-            decided = view.decide(values)
-            filled[name] = fill(self._schema, name, given[name], decided, index)
-            if decided.ndim == 1:
-                std = np.take_along_axis(std, decided[:, None], axis=1)
-            seen = np.ones((1, 1), dtype=bool) if coded.observed is None else coded.observed
-            stds[name] = std_to_user(self._schema, name, np.where(seen[:, : std.shape[1]], 0.0, std), index)
-        if is_one_table(views):
-            return (joined(views, filled), joined(views, stds, zero=True)) if return_std else joined(views, filled)
-        return (filled, stds) if return_std else filled
+        return self._answers.impute(views, return_std)
 
     def influence(self, target: str) -> dict[str, pd.Series]:
         """How much each feature of the other views moves the prediction of a target: view -> Series, larger = more.
@@ -410,35 +348,15 @@ class SSHIBA(BaseEstimator):
         by a vector of this length. Where `feature_relevance_` says which features the factors describe, this says
         which of them matter for the target.
         """
-        check_is_fitted(self, "n_components_")
-        (name,), column = self._targets({}, {}, target)
-        codings = self._schema.codings
-        rows = None if column is None else [codings[name].features.index(column)]
-        found = influence(self._posterior, self._model, self._place(name), rows)
-        return {
-            other: pd.Series(found[self._place(other)], index=pd.Index(codings[other].latent_names))
-            for other in codings
-            if other != name
-        }
+        return self._answers.influence(target)
 
     def score(self, views: Any, y: None = None) -> float:
         """Average over rows of a lower bound of log p(row), in nats and the user's units."""
-        data, index = self._read(views)
-        if len(index) == 0:
-            raise ValueError("score needs at least one row.")
-        total = log_likelihood(self._rows(data, unweighted(self._model)), self._posterior)
-        return (total - log_jacobian(self._schema, data, len(index))) / len(index)
+        return self._answers.score(views)
 
     def sample(self, n: int = 1, random_state: int | None = None) -> Any:
         """New rows from the posterior predictive: a dict of views, or a DataFrame where one was fitted."""
-        check_is_fitted(self, "n_components_")
-        if isinstance(n, bool) or not isinstance(n, int | np.integer) or n < 0:
-            raise ValueError(f"n must be a whole number of rows, not {n!r}.")
-        rng = np.random.default_rng(seed_sequence(random_state))
-        drawn = sample_rows(self._posterior, self._model, int(n), rng)
-        index = pd.RangeIndex(n)
-        views = {name: to_user(self._schema, name, x, index) for name, x in zip(self._schema.types, drawn)}
-        return without_columns(views, pd.DataFrame()) if self._schema.one_table else views
+        return self._answers.sample(n, random_state)
 
     # ---------------------------------------------------------------------------------------------- files
 
@@ -452,49 +370,25 @@ class SSHIBA(BaseEstimator):
         check_is_fitted(self, "n_components_")
         write_hdf5(self, path)
 
-    # -------------------------------------------------------------------------------------------- helpers
+    def report(self, path: str | Path, views: Any = None, fraction: float = 0.1, title: str = "") -> None:
+        """Write a report of the fit: one HTML file that needs no network (extra `report`).
 
-    def _given(self, views: Any) -> Mapping[str, Any]:
-        """What the user gives for new rows, as a dict of views."""
+        Parameters
+        ----------
+        path : path
+        views : optional
+            The data of the fit: adds which rows have what, columns to colour rows by, and a held-out check.
+        fraction : float
+            Share of the seen cells that the check hides from another fit; 0 leaves it out.
+        title : str
+        """
+        from .report import write_report
+
         check_is_fitted(self, "n_components_")
-        return new_views(self._schema, views)
+        write_report(self, path, views, fraction, title)
 
-    def _read(self, views: Any) -> tuple[dict[str, ViewData], pd.Index]:
-        given = self._given(views)
-        return read_new(self._schema, given, self.dtype)
-
-    def _rows(self, data: dict[str, ViewData], model: Model | None = None) -> MemoryEngine:
-        """An engine for some rows, in which the views that were not given are missing."""
-        model = model or self._model
-        n = len(next(iter(data.values())).target)
-        absent = np.zeros((n, 1), dtype=bool)
-        every = []
-        for spec in model.views:
-            every.append(data.get(spec.name) or ViewData(spec.view.empty_target(n, spec.n_features), absent))
-        return MemoryEngine(every, model, "exact", self._posterior.n_components, engine="memory")
-
-    def _place(self, name: str) -> int:
-        return list(self._schema.types).index(name)
-
-    def _targets(self, views: Any, data: dict[str, ViewData], target: str | None) -> tuple[list[str], Any]:
-        """The views to predict and, where the target is a column of one of them, which."""
-        codings = self._schema.codings
-        if target is None:
-            if is_one_table(views):
-                names = [name for name, coding in codings.items() if not set(coding.features) <= set(views.columns)]
-            else:
-                names = [name for name in codings if name not in data]
-            if not names:
-                raise ValueError("Everything is given, so there is nothing to predict: leave some out, or use impute.")
-            return names, None
-        if isinstance(target, str) and target in codings:
-            if target in data and data[target].observed is None and len(data[target].target):
-                raise ValueError(f"{target!r} is the target but is given complete: leave it out.")
-            return [target], None
-        if self._schema.one_table:
-            for name, coding in codings.items():
-                if target in coding.features:
-                    if is_one_table(views) and target in views and len(views) and views[target].notna().all():
-                        raise ValueError(f"{target!r} is the target but is given complete: leave it out.")
-                    return [name], target
-        raise ValueError(f"unknown target {target!r}; the model has the views {list(codings)}.")
+    @property
+    def _answers(self) -> Answers:
+        check_is_fitted(self, "n_components_")
+        sharpness = tuple(self.sharpness_.values())
+        return Answers(self._schema, self._model, self._posterior, sharpness, self.dtype)

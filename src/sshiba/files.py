@@ -7,6 +7,7 @@ import io
 import os
 import sys
 import tempfile
+import warnings
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
@@ -202,9 +203,11 @@ def _read_npz(path: str) -> dict[str, np.ndarray]:
 
 def _read_annotated(path: str, ending: str) -> Any:
     def load() -> Any:
-        import mudata
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", FutureWarning)  # mudata's own, which users cannot mend
+            import mudata
 
-        return mudata.read_h5mu(path) if ending == ".h5mu" else mudata.read_h5ad(path)
+            return mudata.read_h5mu(path) if ending == ".h5mu" else mudata.read_h5ad(path)
 
     if not Path(path).is_file():
         raise FileNotFoundError(path)

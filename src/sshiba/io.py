@@ -14,12 +14,11 @@ from safetensors import SafetensorError
 from safetensors.numpy import load as load_arrays
 from safetensors.numpy import save as save_arrays
 
-from . import __version__
 from .coding import Coding
 from .files import replacing
 from .likelihoods import VIEW_TYPES, View
 from .model import Priors, build_model
-from .result import r2_table
+from .result import Restart, inits_table, r2_table
 from .state import ColumnGroups, Fixed, Gamma, Posterior, RowCovariance, ViewPosterior
 from .views import Schema
 
@@ -105,7 +104,7 @@ def pack(model: SSHIBA) -> tuple[dict[str, Any], dict[str, np.ndarray]]:
     header = {
         "format": FORMAT,
         "version": VERSION,
-        "sshiba": __version__,
+        "provenance": model.provenance_,
         "settings": {name: plain(getattr(model, name)) for name in SETTINGS},
         "priors": asdict(priors),
         "n_rows": len(model.factors_),
@@ -124,11 +123,13 @@ def pack(model: SSHIBA) -> tuple[dict[str, Any], dict[str, np.ndarray]]:
             "elbo": model.elbo_,
             "n_iter": model.n_iter_,
             "converged": model.converged_,
-            "inits": {k: [plain(x) for x in v] for k, v in model.inits_.to_dict(orient="list").items()},
+            "sharpness": list(model.sharpness_.values()),
+            "inits": [{k: plain(x) for k, x in asdict(r).items() if k != "path"} for r in model._restarts],
         },
     }
     arrays = {"factors": model.factors_, "factors_std": model.factors_std_, "r2": model.r2_.to_numpy()}
     arrays["elbo_path"] = model.elbo_path_
+    arrays |= {f"path.{i}": restart.path for i, restart in enumerate(model._restarts)}
     for i, (view, coding) in enumerate(zip(model._posterior.views, schema.codings.values())):
         for name in CODING_ARRAYS:
             arrays[f"{i}.{name}"] = np.asarray(getattr(coding, name), dtype=np.float64)
@@ -166,7 +167,12 @@ def unpack(header: dict[str, Any], arrays: dict[str, np.ndarray]) -> SSHIBA:
     result = header["result"]
     model.elbo_, model.elbo_path_ = result["elbo"], arrays["elbo_path"]
     model.n_iter_, model.converged_ = result["n_iter"], result["converged"]
-    model.inits_ = pd.DataFrame(result["inits"])
+    if len(result["sharpness"]) != len(types):
+        raise ModelFileError("the sizes of its arrays do not fit together")
+    model.sharpness_ = {name: float(c) for name, c in zip(types, result["sharpness"])}
+    model._restarts = [Restart(**row, path=arrays[f"path.{i}"]) for i, row in enumerate(result["inits"])]
+    model.inits_, model.elbo_paths_ = inits_table(model._restarts), [restart.path for restart in model._restarts]
+    model.provenance_ = {str(key): str(value) for key, value in header["provenance"].items()}
     model._describe()
     return model
 

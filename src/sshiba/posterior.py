@@ -83,7 +83,7 @@ def factors(engine: MemoryEngine, posterior: Posterior, local: Local | None = No
 
 
 def predict(
-    engine: MemoryEngine, posterior: Posterior, targets: Sequence[int]
+    engine: MemoryEngine, posterior: Posterior, targets: Sequence[int], sharpness: Sequence[float]
 ) -> dict[int, tuple[np.ndarray, np.ndarray]]:
     """Values and standard deviations of some views on the engine's rows, in the model's units."""
     out: dict[int, tuple[np.ndarray, np.ndarray]] = {}
@@ -95,7 +95,7 @@ def predict(
             spec, view = engine.model.views[i], posterior.views[i]
             for rows in _chunks(len(part.rows), 8 * spec.n_features * posterior.n_components):
                 x = predictive_x(view, part.z_mean[rows], part.z_cov if part.block.shared else part.z_cov[rows])
-                value, std = spec.view.predict(x)
+                value, std = spec.view.predict(x.sharpened(sharpness[i]))
                 out[i][0][part.rows[rows]] = np.asarray(value)
                 out[i][1][part.rows[rows]] = np.asarray(std)
     return out
@@ -176,13 +176,16 @@ def feature_relevance(view: ViewPosterior, spec: ViewModel) -> np.ndarray:
 
 
 def influence(posterior: Posterior, model: Model, target: int, rows: list[int] | None = None) -> list[np.ndarray]:
-    """How far one unit of each feature moves the target's <x> (or some rows of it), (D,) for each view; itself 0.
+    """How far one standard deviation of each feature moves the target's <x> (or some rows of it), (D,); itself 0.
 
     With all other views observed <x_t> = <b_t> + <W_t> Σ_z Σ_m w_m Σ_d tau_d <w_d> (x_d − b_d): a unit of feature d
-    moves it by the vector C_d = w_m tau_d <W_t> Σ_z <w_d>. This is |C_d|.
+    moves it by the vector C_d = w_m tau_d <W_t> Σ_z <w_d>. This is |C_d| times the deviation of d in these units.
     """
     told = messages(posterior, model, [ColumnGroups(np.zeros(spec.n_features, dtype=int)) for spec in model.views])
     seen = [np.full((1, 1), float(m != target)) for m in range(len(told))]
     cov = z_covariance(seen, told).cov[0]
     moves = told[target].w_mean[slice(None) if rows is None else rows] @ cov
-    return [on[0, 0] * np.linalg.norm(message.loading @ moves.T, axis=1) for on, message in zip(seen, told)]
+    return [
+        on[0, 0] * np.linalg.norm(message.loading @ moves.T, axis=1) * np.sqrt(spec.variance)
+        for on, message, spec in zip(seen, told, model.views)
+    ]

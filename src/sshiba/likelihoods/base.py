@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from numbers import Real as RealNumber
 from typing import Any, ClassVar
 
@@ -36,6 +36,10 @@ class PredictiveX:
         xp = array_namespace(self.mean)
         return xp.sum(self.z_factor**2, axis=-1) + self.own_var + self.noise_var
 
+    def sharpened(self, c: float) -> PredictiveX:
+        """With c·W and c·b."""
+        return replace(self, mean=c * self.mean, z_factor=c * self.z_factor, own_var=c**2 * self.own_var)
+
 
 @dataclass(frozen=True)
 class View(ABC):
@@ -56,6 +60,7 @@ class View(ABC):
     weight: float = 1.0
 
     latent: ClassVar[bool]  # is x to be inferred, or is it the data?
+    needs_sharpness: ClassVar[bool] = False  # are its probabilities too cautious as the bound leaves them?
     mofa_likelihood: ClassVar[str] = "gaussian"  # what MOFA would call it; of x itself where MOFA has nothing like it
 
     @classmethod

@@ -30,6 +30,7 @@ class Categorical(View):
     """
 
     latent = True
+    needs_sharpness = True
 
     @property
     def noise_model(self) -> float | str:

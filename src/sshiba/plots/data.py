@@ -1,0 +1,172 @@
+"""The numbers behind the pictures, as DataFrames. The report draws the same ones."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pandas as pd
+from scipy.stats import norm
+from sklearn.utils.validation import check_is_fitted
+
+if TYPE_CHECKING:
+    from ..estimator import SSHIBA
+    from ..evaluate import Check
+
+LEVELS = np.linspace(0.05, 0.95, 19)  # of the intervals whose coverage is told
+BINS = 10  # of probabilities
+
+
+def overview_data(model: SSHIBA, views: Any) -> pd.DataFrame:
+    """The share of each view's cells that each row has, rows x views."""
+    data, index = model._answers.read(views)
+    shares = {}
+    for name in model.views_:
+        coded = data.get(name)
+        if coded is None:
+            shares[name] = np.zeros(len(index))
+        elif coded.observed is None:
+            shares[name] = np.ones(len(index))
+        else:
+            shares[name] = coded.observed.mean(axis=1)
+    return pd.DataFrame(shares, index=index)
+
+
+def elbo_data(model: SSHIBA) -> pd.DataFrame:
+    """The bound after each sweep of each restart: restart, sweep, elbo, best."""
+    check_is_fitted(model, "n_components_")
+    parts = [
+        pd.DataFrame({"restart": i, "sweep": np.arange(1, len(path) + 1), "elbo": path, "best": bool(best)})
+        for i, (path, best) in enumerate(zip(model.elbo_paths_, model.inits_["best"]))
+    ]
+    return pd.concat(parts, ignore_index=True)
+
+
+def variance_explained_data(model: SSHIBA) -> pd.DataFrame:
+    """The share of each view's variance that each factor explains alone, factors x views."""
+    check_is_fitted(model, "n_components_")
+    return model.r2_.drop(index="all").rename_axis("factor")
+
+
+def factor_relevance_data(model: SSHIBA) -> pd.DataFrame:
+    """1/E[alpha] of each factor as a share of the view's largest, factors x views."""
+    check_is_fitted(model, "n_components_")
+    table = pd.DataFrame({name: values / values.max() for name, values in model.factor_relevance_.items()})
+    return table.rename_axis("factor")
+
+
+def weights_data(model: SSHIBA, view: str, factor: int | None = None) -> pd.DataFrame:
+    """The weights of a view: feature, factor, weight, std; those of one factor by size, the largest first.
+
+    In the model's units, standard deviations of each feature unless `scale=False`, so that they can be compared;
+    `weights_` has them in the data's units.
+    """
+    names, scale = _names(model, view), model._schema.codings[view].scale[:, None]
+    means, stds = model.weights_[view] / scale, model.weights_std_[view] / scale
+    n_components = means.shape[1]
+    factors = range(n_components) if factor is None else [_factor(model, factor)]
+    parts = [
+        pd.DataFrame({"feature": names, "factor": k, "weight": means[:, k], "std": stds[:, k]}, columns=WEIGHTS)
+        for k in factors
+    ]
+    table = pd.concat(parts, ignore_index=True)
+    if factor is None:
+        return table
+    return table.iloc[np.argsort(-table["weight"].abs().to_numpy(), kind="stable")].reset_index(drop=True)
+
+
+WEIGHTS = ["feature", "factor", "weight", "std"]
+
+
+def feature_relevance_data(model: SSHIBA, view: str) -> pd.DataFrame:
+    """How relevant each feature of a view is, the most relevant first: feature, relevance, place."""
+    names = _names(model, view)
+    table = pd.DataFrame({"feature": names, "relevance": model.feature_relevance_[view], "place": range(len(names))})
+    return table.sort_values("relevance", ascending=False, kind="stable", ignore_index=True)
+
+
+def factors_data(model: SSHIBA, x: int = 0, y: int = 1, colour: Any = None) -> pd.DataFrame:
+    """Two factors of each training row with their standard deviations, and what colours the points."""
+    check_is_fitted(model, "n_components_")
+    x, y = _factor(model, x), _factor(model, y)
+    table = pd.DataFrame(
+        {
+            "x": model.factors_[:, x],
+            "y": model.factors_[:, y],
+            "x_std": model.factors_std_[:, x],
+            "y_std": model.factors_std_[:, y],
+        },
+        index=model.index_,
+    )
+    if colour is not None:
+        labelled = isinstance(colour, pd.Series)
+        if not labelled and len(colour) != len(table):
+            raise ValueError(f"colour has {len(colour)} values, and the model {len(table)} rows.")
+        table["colour"] = colour.reindex(model.index_).to_numpy() if labelled else np.asarray(colour)
+    return table
+
+
+def factor_correlation_data(model: SSHIBA) -> pd.DataFrame:
+    """Correlations between the factors of the training rows; they should be small off the diagonal."""
+    check_is_fitted(model, "n_components_")
+    factors = model.factors_ - model.factors_.mean(axis=0)
+    size = np.sqrt((factors**2).sum(axis=0))
+    size[size == 0] = 1.0
+    return pd.DataFrame((factors / size).T @ (factors / size)).rename_axis("factor")
+
+
+def imputation_data(checks: dict[str, Check], view: str) -> pd.DataFrame:
+    """The hidden cells of a view: row, feature, truth, predicted; of a real view also std.
+
+    `checks` comes from `sshiba.evaluate.check`.
+    """
+    one = _one_check(checks, view)
+    rows, columns = np.nonzero(one.hidden)
+    table = pd.DataFrame(
+        {
+            "row": rows,
+            "feature": pd.array(one.names, dtype=object)[columns],
+            "truth": one.truth[rows, columns],
+            "predicted": one.found[rows, columns],
+        }
+    )
+    return table if one.std is None else table.assign(std=one.std[rows, columns])
+
+
+def calibration_data(checks: dict[str, Check], view: str) -> pd.DataFrame:
+    """What was promised against what happened: promised, happened, n.
+
+    Real: the share of hidden cells inside central intervals of each level. Binary and categorical: how often what
+    was given a probability was true, in ten bins.
+    """
+    cells = imputation_data(checks, view)
+    if "std" in cells:
+        error = (cells["truth"] - cells["predicted"]).abs() / cells["std"]
+        happened = [float((error <= norm.ppf(0.5 + level / 2)).mean()) for level in LEVELS]
+        return pd.DataFrame({"promised": LEVELS, "happened": happened, "n": len(cells)})
+    bins = np.minimum((cells["predicted"] * BINS).astype(int), BINS - 1)
+    grouped = cells.groupby(bins)
+    table = pd.DataFrame(
+        {"promised": grouped["predicted"].mean(), "happened": grouped["truth"].mean(), "n": grouped.size()}
+    )
+    return table.reset_index(drop=True)
+
+
+def _one_check(checks: dict[str, Check], view: str) -> Check:
+    if view not in checks:
+        raise ValueError(f"unknown view {view!r}; there are {list(checks)}.")
+    return checks[view]
+
+
+def _names(model: SSHIBA, view: str) -> list:
+    """The names of a view's features or classes."""
+    check_is_fitted(model, "n_components_")
+    if view not in model.views_:
+        raise ValueError(f"unknown view {view!r}; the model has the views {list(model.views_)}.")
+    return list(model._schema.codings[view].latent_names)
+
+
+def _factor(model: SSHIBA, k: int) -> int:
+    if not 0 <= k < model.n_components_:
+        raise ValueError(f"there is no factor {k!r}; the model has {model.n_components_}, counted from 0.")
+    return int(k)

@@ -1,0 +1,261 @@
+"""The pictures. Colours that colour-blind people tell apart; names cut and thinned so that none overlap."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pandas as pd
+
+from . import data
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
+    from ..estimator import SSHIBA
+    from ..evaluate import Check
+
+# Okabe and Ito's colours.
+PALETTE = ("#0072B2", "#E69F00", "#009E73", "#D55E00", "#CC79A7", "#56B4E9", "#F0E442", "#000000")
+GREY = "#9a9a9a"
+SEQUENTIAL, DIVERGING, POINTS = "Blues", "RdBu_r", "viridis"
+LONGEST_NAME = 26  # characters of a name that are shown
+MANY = 60  # names, or numbers in cells, that can be read side by side
+MOST_POINTS = 20_000  # of a scatter
+MOST_LABELS = 2 * len(PALETTE)  # that colours and two shapes tell apart
+
+
+def overview(model: SSHIBA, views: Any, ax: Axes | None = None) -> Axes:
+    """Which rows have which views: a band for each view, dark where a row is complete, white where it has nothing."""
+    shares = data.overview_data(model, views)
+    ax = _axes(ax, 7.5, 1.1 + 0.45 * shares.shape[1])
+    shares = shares.sort_values(list(shares.columns), ascending=False)
+    _heat(ax, shares.to_numpy().T, SEQUENTIAL, 0, 1, "observed")
+    labels = [
+        f"{_short(name)}: {type(view).__name__.lower()}, {model._schema.codings[name].width:,}; {gone:.0%} missing"
+        for (name, view), gone in zip(model.views_.items(), 1 - shares.to_numpy().mean(axis=0))
+    ]
+    ax.set_yticks(range(len(labels)), labels)
+    ax.set(xlabel=f"{len(shares):,} rows, the complete ones first", title="The data")
+    return ax
+
+
+def elbo(model: SSHIBA, ax: Axes | None = None) -> Axes:
+    """The bound of every restart, sweep by sweep, below the best one: the lower the line, the better."""
+    table = data.elbo_data(model)
+    ax = _axes(ax, 6, 4)
+    top = table["elbo"].max()
+    finest = max(1e-6 * abs(top), 1e-3)
+    several = table["restart"].nunique() > 1
+    for restart, path in table.groupby("restart"):
+        best = bool(path["best"].iloc[0])
+        label = f"best: restart {restart}" if best and several else None if several else f"ends at {top:,.1f}"
+        width, colour = (2, PALETTE[0]) if best else (1, GREY)
+        ax.plot(path["sweep"], top - path["elbo"] + finest, color=colour, lw=width, zorder=2 + best, label=label)
+    if several:
+        ax.plot([], [], color=GREY, label=f"the {table['restart'].nunique() - 1} other restarts")
+    ax.set(yscale="log", xlabel="sweep", ylabel="nats below the best bound", title="Convergence")
+    ax.legend(frameon=False)
+    return _open(ax)
+
+
+def variance_explained(model: SSHIBA, ax: Axes | None = None) -> Axes:
+    """The share of variance that each factor explains in each view; below, that of all factors together."""
+    table = 100 * data.variance_explained_data(model)
+    ax = _factor_heat(table, ax, "% of variance explained", f"{model.n_components_} factors")
+    total = (100 * model.r2_.loc["all"]).to_dict()
+    ax.set_xticks(range(table.shape[1]), [f"{_short(name, 14)}\nall: {total[name]:.0f} %" for name in table])
+    return ax
+
+
+def factor_relevance(model: SSHIBA, ax: Axes | None = None) -> Axes:
+    """The prior variance that each factor's weights were given in each view, as a share of the view's largest."""
+    table = data.factor_relevance_data(model)
+    ax = _factor_heat(table, ax, "1/E[alpha], share of the largest", "Factor relevance")
+    ax.set_xticks(range(table.shape[1]), [_short(name, 14) for name in table])
+    return ax
+
+
+def weights(model: SSHIBA, view: str, factor: int = 0, n: int = 15, ax: Axes | None = None) -> Axes:
+    """The largest weights of a factor in a view, with two standard deviations either way."""
+    table = data.weights_data(model, view, factor).head(n).iloc[::-1]
+    ax = _axes(ax, 6, 0.9 + 0.27 * len(table))
+    colours = np.where(table["weight"] > 0, PALETTE[0], PALETTE[3])
+    ax.barh(range(len(table)), table["weight"], xerr=2 * table["std"], color=colours, error_kw={"lw": 1, "alpha": 0.6})
+    ax.axvline(0, color="black", lw=0.8)
+    _name_bars(ax, table["feature"])
+    ax.set(xlabel="weight ± 2 std", title=f"{_short(view)}, factor {factor}")
+    return _open(ax)
+
+
+def feature_relevance(
+    model: SSHIBA, view: str, n: int = 30, shape: tuple[int, ...] | None = None, ax: Axes | None = None
+) -> Axes:
+    """The most relevant features of a view as bars; with `shape`, the relevance of all of them as an image."""
+    table = data.feature_relevance_data(model, view)
+    if shape is not None:
+        if np.prod(shape) != len(table):
+            raise ValueError(f"shape {shape} has {np.prod(shape)} cells, and view {view!r} {len(table)} features.")
+        ax = _axes(ax, 4.5, 4.5)
+        image = table.sort_values("place")["relevance"].to_numpy().reshape(shape)
+        _heat(ax, image, "cividis", None, None, "relevance", aspect="equal")
+        ax.set(xticks=[], yticks=[], title=f"Relevance of {_short(view)}")
+        return ax
+    shown = table.head(n).iloc[::-1]
+    ax = _axes(ax, 6, 0.9 + 0.23 * len(shown))
+    ax.barh(range(len(shown)), shown["relevance"], color=PALETTE[0])
+    _name_bars(ax, shown["feature"])
+    of = f"the first {len(shown)} of {len(table):,}" if len(shown) < len(table) else "all features"
+    ax.set(xlabel="relevance", title=f"{_short(view)}: {of}")
+    return _open(ax)
+
+
+def factors(model: SSHIBA, x: int = 0, y: int = 1, colour: Any = None, ax: Axes | None = None) -> Axes:
+    """The training rows on two factors, coloured by anything: numbers, labels, a column."""
+    table = data.factors_data(model, x, y, colour)
+    ax = _axes(ax, 6, 4.8)
+    name = str(getattr(colour, "name", None) or "")
+    if len(table) > MOST_POINTS:
+        table = table.sample(MOST_POINTS, random_state=0)
+    size = float(np.clip(4000 / len(table), 4, 36))
+    if colour is None:
+        ax.scatter(table["x"], table["y"], s=size, color=PALETTE[0], alpha=0.7, lw=0)
+    elif pd.api.types.is_numeric_dtype(table["colour"]) and table["colour"].nunique() > MOST_LABELS:
+        seen = table["colour"].notna()
+        ax.scatter(table["x"][~seen], table["y"][~seen], s=size, color="#d0d0d0", lw=0)
+        drawn = ax.scatter(table["x"][seen], table["y"][seen], s=size, c=table["colour"][seen], cmap=POINTS, lw=0)
+        ax.figure.colorbar(drawn, ax=ax, label=_short(name))
+    else:
+        _labelled_scatter(ax, table, size, name)
+    ax.set(xlabel=f"factor {x}", ylabel=f"factor {y}", title="Factors")
+    return _open(ax)
+
+
+def _labelled_scatter(ax: Axes, table: pd.DataFrame, size: float, name: str) -> None:
+    """A colour and shape for each label, the rarest together in grey where there are too many."""
+    counts = table["colour"].value_counts()
+    named = list(counts.index) if len(counts) <= MOST_LABELS else list(counts.index[: MOST_LABELS - 1])
+    named = sorted(named, key=lambda label: (isinstance(label, str), label))
+    rest = ~table["colour"].isin(named)
+    if rest.any():
+        words = "unknown" if len(named) == len(counts) else f"{len(counts) - len(named)} others"
+        ax.scatter(table["x"][rest], table["y"][rest], s=size, color="#c8c8c8", lw=0, label=words)
+    for number, label in enumerate(named):
+        its = table[table["colour"] == label]
+        colour, marker = PALETTE[number % len(PALETTE)], "ov"[number // len(PALETTE)]
+        ax.scatter(its["x"], its["y"], s=size, c=colour, marker=marker, alpha=0.8, lw=0, label=_short(label))
+    ax.legend(title=_short(name) or None, frameon=False, bbox_to_anchor=(1.0, 1.0), loc="upper left", markerscale=1.5)
+
+
+def factor_correlation(model: SSHIBA, ax: Axes | None = None) -> Axes:
+    """Correlations between factors; a pair far from 0 tells one story in two pieces."""
+    table = data.factor_correlation_data(model)
+    ax = _axes(ax, 5, 4.4)
+    _heat(ax, table.to_numpy(), DIVERGING, -1, 1, "correlation", aspect="equal")
+    ax.set(xlabel="factor", ylabel="factor", title="Correlation of factors")
+    return _whole_ticks(ax)
+
+
+def imputation(checks: dict[str, Check], view: str, ax: Axes | None = None) -> Axes:
+    """Hidden cells as they were predicted against what they were (of labels: their probabilities by outcome)."""
+    cells = data.imputation_data(checks, view)
+    ax = _axes(ax, 5, 4.6)
+    scores = checks[view].scores()
+    if "std" not in cells:
+        edges = np.linspace(0, 1, 21)
+        for outcome, shade, words in ((0, GREY, "was not so"), (1, PALETTE[0], "was so")):
+            shares = cells["predicted"][cells["truth"] == outcome]
+            ax.hist(shares, edges.tolist(), color=shade, alpha=0.7, density=True, label=f"{words} ({len(shares):,})")
+        ax.set(xlabel="predicted probability", ylabel="density")
+        ax.legend(frameon=False)
+        ax.set_title(f"{_short(view)}: AUC {scores.get('auc', np.nan):.2f} on hidden cells")
+        return _open(ax)
+    # Features of different units share one picture in standard deviations.
+    x, y = (checks[view].standardised(part)[checks[view].hidden] for part in ("truth", "found"))
+    if len(x) > MOST_POINTS:
+        x, y = np.random.default_rng(0).choice(np.stack([x, y]), MOST_POINTS, replace=False, axis=1)
+    ax.axline((0, 0), slope=1, color="black", lw=0.8)
+    ax.scatter(x, y, s=float(np.clip(4000 / len(x), 3, 25)), color=PALETTE[0], alpha=0.4, lw=0)
+    # A few far cells would press all others into a spot: they lie outside.
+    for limit, values in ((ax.set_xlim, x), (ax.set_ylim, y)):
+        low, high = np.quantile(values, [0.002, 0.998])
+        limit(low - 0.1 * (high - low), high + 0.1 * (high - low))
+    ax.set(xlabel="hidden value (std of its feature)", ylabel="predicted")
+    ax.set_title(f"{_short(view)}: R² {scores.get('r2', np.nan):.2f} on {len(cells):,} hidden cells")
+    return _open(ax)
+
+
+def calibration(checks: dict[str, Check], ax: Axes | None = None) -> Axes:
+    """What was promised against what happened: on the diagonal, uncertainties are honest.
+
+    Solid lines are real views (coverage of intervals), dashed ones labels (frequency of what was given a probability).
+    """
+    ax = _axes(ax, 5, 4.8)
+    ax.plot([0, 1], [0, 1], color="black", lw=0.8)
+    shown = [name for name, one in checks.items() if one.hidden.any()]
+    for number, name in enumerate(shown):
+        table = data.calibration_data(checks, name)
+        style, marker = ("-", "") if checks[name].std is not None else ("--", "o")
+        colour = PALETTE[number % len(PALETTE)]
+        ax.plot(table["promised"], table["happened"], style, marker=marker, ms=4, color=colour, label=_short(name))
+    ax.set(xlim=(0, 1), ylim=(0, 1), xlabel="promised", ylabel="happened", title="Calibration on hidden cells")
+    ax.legend(frameon=False, fontsize="small")
+    return _open(ax)
+
+
+# ------------------------------------------------------------------------------------------------------ helpers
+
+
+def _axes(ax: Axes | None, width: float, height: float) -> Axes:
+    """The given Axes, or those of a new figure of this size in inches."""
+    if ax is not None:
+        return ax
+    try:
+        from matplotlib import pyplot
+    except ImportError as error:
+        raise ImportError("plots need matplotlib: pip install 'sshiba[plot]'.") from error
+    return pyplot.subplots(figsize=(width, height), layout="constrained")[1]
+
+
+def _open(ax: Axes) -> Axes:
+    ax.spines[["top", "right"]].set_visible(False)
+    return ax
+
+
+def _name_bars(ax: Axes, names: pd.Series) -> None:
+    ax.set_yticks(range(len(names)), [_short(name) for name in names])
+    ax.set_ylim(-0.7, len(names) - 0.3)
+
+
+def _short(name: Any, longest: int = LONGEST_NAME) -> str:
+    text = str(name)
+    return text if len(text) <= longest else text[: longest - 1] + "…"
+
+
+def _heat(
+    ax: Axes, values: np.ndarray, cmap: str, low: float | None, high: float | None, label: str, aspect: str = "auto"
+) -> None:
+    image = ax.imshow(values, cmap=cmap, vmin=low, vmax=high, aspect=aspect, interpolation="nearest")  # type: ignore[arg-type]
+    ax.figure.colorbar(image, ax=ax, label=label)
+
+
+def _factor_heat(table: pd.DataFrame, ax: Axes | None, label: str, title: str) -> Axes:
+    """Factors x views, with the numbers in the cells where there is room."""
+    ax = _axes(ax, 2.4 + 1.1 * table.shape[1], float(np.clip(1.4 + 0.28 * len(table), 2.6, 9)))
+    values = table.to_numpy()
+    high = max(float(values.max()), 1e-12)
+    _heat(ax, values, SEQUENTIAL, 0, high, label)
+    if values.size <= MANY * 2 and len(table) <= MANY // 2:
+        for (k, m), value in np.ndenumerate(values):
+            text = f"{value:.1f}" if high > 1 else f"{value:.2f}"
+            ax.text(m, k, text, ha="center", va="center", fontsize=8, color="white" if value > 0.6 * high else "black")
+    ax.set(ylabel="factor", title=title)
+    return _whole_ticks(ax, both=False)
+
+
+def _whole_ticks(ax: Axes, both: bool = True) -> Axes:
+    from matplotlib.ticker import MaxNLocator
+
+    for axis in (ax.xaxis, ax.yaxis) if both else (ax.yaxis,):
+        axis.set_major_locator(MaxNLocator(nbins=12, integer=True, min_n_ticks=1))
+    return ax

@@ -1,0 +1,67 @@
+"""The page: its content, style and script in one file."""
+
+from __future__ import annotations
+
+import html
+import json
+import re
+from importlib import resources
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from sklearn.base import clone
+
+from ..files import replacing
+from .content import content
+
+if TYPE_CHECKING:
+    from ..estimator import SSHIBA
+
+
+def write_report(model: SSHIBA, path: str | Path, views: Any = None, fraction: float = 0.1, title: str = "") -> None:
+    """Write the report of a fitted model.
+
+    Parameters
+    ----------
+    model : SSHIBA
+    path : path of the HTML file
+    views : optional
+        The data of the fit: adds which rows have what, columns to colour rows by, and a held-out check.
+    fraction : float
+        Share of the cells that the check hides; 0 leaves it out. The check is another fit.
+    title : str
+    """
+    from ..evaluate import check
+
+    script = _plotly()
+    if not Path(path).parent.is_dir():
+        raise FileNotFoundError(f"there is no folder {str(Path(path).parent)!r} to write the report in.")
+    checks = None
+    if views is not None and fraction:
+        settings = {"views": model.views_, "n_init": 1, "callback": None, "verbose": 0}
+        checks = check(clone(model).set_params(**settings), model._answers.given(views), fraction)
+    page = build(content(model, views, checks, fraction), script, title or "What the fit found")
+    with replacing(str(path)) as temporary:
+        Path(temporary).write_text(page, encoding="utf-8")
+
+
+def build(parts: dict[str, Any], plotly: str, title: str) -> str:
+    """The page as text; nothing in the data can end its script."""
+    files = resources.files(__package__)
+    words = {
+        "title": html.escape(title),
+        "style": files.joinpath("page.css").read_text(encoding="utf-8"),
+        "plotly": plotly,
+        "data": json.dumps(parts, ensure_ascii=False, separators=(",", ":")).replace("<", "\\u003c"),
+        "script": files.joinpath("page.js").read_text(encoding="utf-8"),
+    }
+    template = files.joinpath("page.html").read_text(encoding="utf-8")
+    return re.sub(r"{{(\w+)}}", lambda place: words[place[1]], template)
+
+
+def _plotly() -> str:
+    try:
+        from plotly.offline import get_plotlyjs
+    except ImportError as error:
+        raise ImportError("the report needs plotly: pip install 'sshiba[report]'.") from error
+    return get_plotlyjs()

@@ -1,0 +1,114 @@
+"""One sentence or two for each part of the report, made from its numbers."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pandas as pd
+
+if TYPE_CHECKING:
+    from ..estimator import SSHIBA
+
+SHARED = 0.01  # of a view's variance: from here on a factor counts as part of it
+CLOSE = 1e-4  # of the bound's size: restarts this near to the best found the same
+
+
+def listed(parts: Sequence[Any]) -> str:
+    words = [str(part) for part in parts]
+    return words[0] if len(words) == 1 else f"{', '.join(words[:-1])} and {words[-1]}"
+
+
+def counted(n: int, one: str, many: str | None = None) -> str:
+    return f"{n:,} {one if n == 1 else many or one + 's'}"
+
+
+def views(model: SSHIBA, table: pd.DataFrame) -> str:
+    n_rows, widths = len(model.factors_), table["size"]
+    missing = float((table["missing"] * widths).sum() / widths.sum())
+    words = (
+        f"{counted(n_rows, 'row')} in {counted(len(table), 'view')}, {counted(int(widths.sum()), 'feature')} in all. "
+    )
+    if missing == 0:
+        return words + "Nothing is missing."
+    worst = table.iloc[int(table["missing"].argmax())]
+    few = "Less than 1 %" if missing < 0.01 else f"{missing:.0%}"
+    most = f", most in {worst['view']} ({worst['missing']:.0%})" if len(table) > 1 else ""
+    return f"{words}{few} of the cells are missing{most}."
+
+
+def overview(shares: pd.DataFrame) -> str:
+    complete = int((shares == 1).all(axis=1).sum())
+    absent = {name: int((shares[name] == 0).sum()) for name in shares}
+    gone = [f"{name} of {counted(n, 'row')}" for name, n in absent.items() if n]
+    words = f"{counted(complete, 'row')} of {len(shares):,} {'is' if complete == 1 else 'are'} complete in all views"
+    return words + (f"; missing altogether: {listed(gone)}." if gone else "; no row lacks a whole view.")
+
+
+def convergence(model: SSHIBA) -> str:
+    inits, bound = model.inits_, f"{model.elbo_:,.1f} nats"
+    if model.converged_:
+        words = f"The bound stopped rising at {bound} after {counted(model.n_iter_, 'sweep')}."
+    else:
+        words = (
+            f"The bound was still rising at {bound} after {counted(model.n_iter_, 'sweep')}: the fit is not finished."
+        )
+    if len(inits) == 1:
+        return words + " One random start was made; several (n_init) tell how far the result depends on it."
+    close = int((inits["elbo"] >= model.elbo_ - CLOSE * abs(model.elbo_)).sum())
+    low, high = int(inits["n_components"].min()), int(inits["n_components"].max())
+    found = counted(low, "factor") if low == high else f"{low} to {high} factors"
+    return f"{words} Of {len(inits)} random starts {close} ended within {CLOSE:.2%} of the best; they found {found}."
+
+
+def variance(model: SSHIBA) -> str:
+    names, r2 = [str(name) for name in model.r2_], model.r2_.to_numpy()
+    alone, totals = r2[:-1], listed([f"{total:.0%} of {name}" for name, total in zip(names, r2[-1])])
+    factor, view = divmod(int(np.argmax(alone)), len(names))
+    words = f"Together {counted(len(alone), 'factor')} explain{'s' if len(alone) == 1 else ''} {totals} (variance). "
+    words += f"Factor {factor} has the largest part of its own: {alone[factor, view]:.0%} of {names[view]}."
+    if len(names) == 1:
+        return words
+    n_views = (alone >= SHARED).sum(axis=1)
+    shared, own = int((n_views > 1).sum()), int((n_views == 1).sum())
+    return f"{words} {shared} of them reach {SHARED:.0%} in two views or more, {own} in one view only."
+
+
+def factors(correlation: pd.DataFrame, n_shown: int, n_rows: int) -> str:
+    sample = f"{n_shown:,} of the {n_rows:,} rows, drawn at random, on two factors." if n_shown < n_rows else ""
+    words = sample or f"Each point is one of the {n_rows:,} rows, on two factors."
+    r = correlation.to_numpy()
+    if len(r) < 2:
+        return f"{words} There is one factor only."
+    a, b = divmod(int(np.abs(np.triu(r, 1)).argmax()), len(r))
+    how = "Factors are nearly uncorrelated" if abs(r[a, b]) < 0.2 else "Some factors go together"
+    return f"{words} {how}: the closest pair is {a} and {b}, r = {r[a, b]:.2f}."
+
+
+def relevance(name: str, table: pd.DataFrame, selected: bool) -> str:
+    values = table["relevance"].to_numpy()
+    half = int(np.searchsorted(np.cumsum(values), values.sum() / 2)) + 1
+    how = "learned with the fit (1/E[gamma])" if selected else "from the size of its weights"
+    first = f"{table['feature'].iloc[0]} is the most relevant of {counted(len(table), 'feature')} of {name}"
+    return f"{first}; {half:,} of them hold half of all relevance. Relevance is {how}."
+
+
+def held_out(scores: pd.DataFrame, fraction: float) -> str:
+    words = [f"{fraction:.0%} of the seen cells were hidden from a fit of its own, then predicted."]
+    for name, row in scores.iterrows():
+        if not np.isnan(row["r2"]):
+            words.append(
+                f"{name}: R² {row['r2']:.2f}, and {row['coverage']:.0%} of the cells lay inside their 90 % intervals."
+            )
+        elif not np.isnan(row["accuracy"]):
+            area = "" if np.isnan(row["auc"]) else f", AUC {row['auc']:.2f}"
+            words.append(f"{name}: {row['accuracy']:.0%} right{area}.")
+    return " ".join(words)
+
+
+def provenance(model: SSHIBA) -> str:
+    made = model.provenance_
+    seed = "no fixed seed" if model.random_state is None else f"seed {model.random_state}"
+    when, versions = made.get("fitted", "an unknown day"), [f"{k} {v}" for k, v in made.items() if k != "fitted"]
+    return f"Fitted on {when.replace('T', ' at ')} with {seed}; {listed(versions)}."

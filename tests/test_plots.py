@@ -1,0 +1,167 @@
+"""Every picture: it draws what its twin says, on the Axes it was given, and no text lies on other text."""
+
+from itertools import pairwise
+
+import matplotlib
+import numpy as np
+import pandas as pd
+import pytest
+
+from sshiba import SSHIBA, Binary, Categorical, Real, plots
+from sshiba.evaluate import Check, check
+
+matplotlib.use("Agg")
+from matplotlib import pyplot as plt
+from matplotlib.axes import Axes
+
+ON_A_MODEL = ("elbo", "variance_explained", "factor_relevance", "factors", "factor_correlation")
+ON_A_VIEW = ("weights", "feature_relevance")
+
+
+@pytest.fixture(scope="module")
+def views() -> dict[str, np.ndarray]:
+    rng = np.random.default_rng(0)
+    z = rng.standard_normal((80, 3))
+    few = z @ rng.standard_normal((3, 5)) + 0.5 * rng.standard_normal((80, 5))
+    few[rng.random(few.shape) < 0.2] = np.nan
+    many = z @ rng.standard_normal((3, 5000)) + rng.standard_normal((80, 5000))
+    long = pd.DataFrame(many).rename(columns=lambda d: f"a gene with a name that is far too long, number {d}")
+    labels = (z @ rng.standard_normal((3, 4)) > 0).astype(int)
+    kind = np.array(["first", "second", "third"])[np.argmax(z, axis=1)]
+    return {"few": few, "many": long, "labels": labels, "kind": kind}
+
+
+@pytest.fixture(scope="module")
+def model(views: dict) -> SSHIBA:
+    types = {"few": Real(select_features=True), "many": Real(), "labels": Binary(), "kind": Categorical()}
+    return SSHIBA(8, types, n_init=2, max_iter=60, random_state=0).fit(views)
+
+
+@pytest.fixture(scope="module")
+def checks(model: SSHIBA, views: dict) -> dict[str, Check]:
+    return check(SSHIBA(4, model.views_, max_iter=40, random_state=0), views)
+
+
+@pytest.fixture(autouse=True)
+def close() -> None:
+    plt.close("all")
+
+
+def assert_readable(ax: Axes) -> None:
+    """No two tick labels of an axis overlap, and none is cut off by the figure."""
+    ax.figure.canvas.draw()
+    whole = ax.figure.bbox
+    for axis, low, high in ((ax.xaxis, "x0", "x1"), (ax.yaxis, "y0", "y1")):
+        boxes = [
+            label.get_window_extent() for label in axis.get_ticklabels() if label.get_text() and label.get_visible()
+        ]
+        boxes.sort(key=lambda box: getattr(box, low))
+        for a, b in pairwise(boxes):
+            assert getattr(a, high) <= getattr(b, low) + 1, (axis, a, b)
+    for text in (ax.title, ax.xaxis.label, ax.yaxis.label):
+        box = text.get_window_extent()
+        assert box.width == 0 or (box.x0 >= whole.x0 - 1 and box.x1 <= whole.x1 + 1 and box.y1 <= whole.y1 + 1), text
+
+
+@pytest.mark.parametrize("name", ON_A_MODEL)
+def test_pictures_of_a_model(name: str, model: SSHIBA) -> None:
+    assert_readable(getattr(plots, name)(model))
+    ax = plt.figure().subplots()
+    assert getattr(plots, name)(model, ax=ax) is ax
+    assert len(getattr(plots, f"{name}_data")(model)) > 0
+
+
+@pytest.mark.parametrize("name", ON_A_VIEW)
+@pytest.mark.parametrize("view", ["few", "many", "labels", "kind"])
+def test_pictures_of_a_view(name: str, view: str, model: SSHIBA) -> None:
+    ax = getattr(plots, name)(model, view)
+    assert_readable(ax)
+    assert 3 <= len(ax.get_yticks()) <= 30
+
+
+@pytest.mark.parametrize("view", ["few", "many", "labels", "kind"])
+def test_hidden_cells(view: str, checks: dict[str, Check]) -> None:
+    assert_readable(plots.imputation(checks, view))
+    table = plots.imputation_data(checks, view)
+    assert len(table) == checks[view].hidden.sum()
+    assert table["truth"].notna().all()
+    assert ("std" in table) == (view in ("few", "many"))
+    told = plots.calibration_data(checks, view)
+    assert told[["promised", "happened"]].to_numpy().min() >= 0
+    assert told[["promised", "happened"]].to_numpy().max() <= 1
+
+
+def test_calibration_has_a_line_for_each_view(checks: dict[str, Check]) -> None:
+    ax = plots.calibration(checks)
+    assert_readable(ax)
+    assert len(ax.lines) == 1 + 4
+    assert [text.get_text() for text in ax.get_legend().get_texts()] == ["few", "many", "labels", "kind"]
+
+
+def test_overview(model: SSHIBA, views: dict) -> None:
+    assert_readable(plots.overview(model, views))
+    shares = plots.overview_data(model, {"few": views["few"], "kind": views["kind"]})
+    np.testing.assert_allclose(shares["few"], 1 - np.isnan(views["few"]).mean(axis=1))
+    assert shares["kind"].tolist() == [1.0] * 80
+    assert shares["many"].tolist() == [0.0] * 80
+
+
+def test_the_numbers_are_those_of_the_model(model: SSHIBA) -> None:
+    np.testing.assert_allclose(plots.variance_explained_data(model), model.r2_.drop(index="all"))
+    image = plots.variance_explained(model).images[0].get_array()
+    np.testing.assert_allclose(image, 100 * model.r2_.drop(index="all"))
+    paths = plots.elbo_data(model)
+    assert paths["restart"].nunique() == 2
+    assert paths[paths["best"]]["elbo"].iloc[-1] == model.elbo_
+    weights = plots.weights_data(model, "few", 0)
+    assert weights["weight"].abs().is_monotonic_decreasing
+    bars = plots.weights(model, "few", 0).patches
+    np.testing.assert_allclose([bar.get_width() for bar in bars][::-1], weights["weight"])
+    relevance = plots.feature_relevance_data(model, "few").set_index("place")["relevance"].sort_index()
+    np.testing.assert_allclose(relevance, model.feature_relevance_["few"])
+    correlation = plots.factor_correlation_data(model).to_numpy()
+    np.testing.assert_allclose(correlation, np.corrcoef(model.factors_.T), atol=1e-12)
+    assert len(plots.weights_data(model, "many")) == 5000 * model.n_components_
+
+
+def test_relevance_as_an_image(model: SSHIBA) -> None:
+    ax = plots.feature_relevance(model, "many", shape=(50, 100))
+    np.testing.assert_allclose(ax.images[0].get_array(), model.feature_relevance_["many"].reshape(50, 100))
+    with pytest.raises(ValueError, match="5000 features"):
+        plots.feature_relevance(model, "many", shape=(8, 8))
+
+
+@pytest.mark.parametrize(
+    "colour",
+    [
+        np.arange(80.0),
+        pd.Series(["a", None] * 40, name="group"),
+        np.array([f"label {i}" for i in range(80)]),
+        np.tile([True, False], 40),
+        pd.Series(np.where(np.arange(80) % 3, 1.5, np.nan), name="mostly"),
+    ],
+)
+def test_factors_coloured_by_anything(model: SSHIBA, colour: object) -> None:
+    ax = plots.factors(model, 0, 1, colour)
+    assert_readable(ax)
+    assert sum(len(part.get_offsets()) for part in ax.collections) == 80
+    if ax.get_legend() is not None:
+        assert len(ax.get_legend().get_texts()) <= 17
+
+
+def test_clear_errors(model: SSHIBA, checks: dict[str, Check]) -> None:
+    with pytest.raises(ValueError, match="unknown view 'nothing'"):
+        plots.weights(model, "nothing")
+    with pytest.raises(ValueError, match="no factor 99"):
+        plots.factors(model, 99)
+    with pytest.raises(ValueError, match="3 values, and the model 80 rows"):
+        plots.factors(model, colour=[1, 2, 3])
+    with pytest.raises(ValueError, match="unknown view"):
+        plots.imputation(checks, "nothing")
+    with pytest.raises(ValueError, match="not fitted"):
+        plots.elbo(SSHIBA())
+
+
+def test_each_picture_has_its_twin() -> None:
+    pictures = {name for name in plots.__all__ if not name.endswith("_data")}
+    assert {f"{name}_data" for name in pictures} == set(plots.__all__) - pictures
