@@ -299,7 +299,7 @@ class SSHIBA(BaseEstimator):
     # ------------------------------------------------------------------------------------------- new rows
 
     def transform(self, views: Any, return_std: bool = False) -> Any:
-        """E[z] of rows, (n, n_components_), from any subset of views with holes; `return_std` adds its deviation.
+        """E[z] of rows, (n, K), from any subset of views with holes; `return_std` adds its deviation.
 
         A DataFrame labelled by the rows where pandas objects are given, else an array.
         """
