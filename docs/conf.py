@@ -55,4 +55,3 @@ def write_formula(writer: Any, node: Any) -> None:
 
 def setup(app: Any) -> None:
     app.add_html_math_renderer("mathml", (write_formula, None), (write_formula, None))
-

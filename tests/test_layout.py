@@ -210,3 +210,12 @@ def test_influence_and_tune_take_columns(model: SSHIBA, patients: pd.DataFrame) 
     assert found["numeric"]["weight"] > found["numeric"]["age"]  # treated depends on the cause of weight
     tuned = tune(SSHIBA(random_state=0), patients, {"n_components": [1, 4]}, "treated", n_folds=2)
     assert len(tuned.table) == 2
+
+
+def test_frames_of_other_libraries_are_refused_by_name(patients: pd.DataFrame) -> None:
+    polars = pytest.importorskip("polars", reason="needs polars")
+    frame = polars.DataFrame({"a": [1.0, 2.0, None], "b": [3.0, 4.0, 5.0]})
+    with pytest.raises(TypeError, match="the data are a polars frame"):
+        SSHIBA(2).fit(frame)
+    with pytest.raises(TypeError, match="view 'x' is a polars frame"):
+        SSHIBA(2).fit({"x": frame})

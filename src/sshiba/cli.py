@@ -236,8 +236,8 @@ def report(
 
 
 @app.command()
-def demo(out: Annotated[Path, typer.Option(help="Where the picture goes.")] = Path("out/demo")) -> None:
-    """Fit handwritten digits as four views with holes; a table, and a picture (a quarter of a minute)."""
+def demo(out: Annotated[Path, typer.Option(help="Where the picture and the report go.")] = Path("out/demo")) -> None:
+    """Fit handwritten digits as four views with holes; a table, a picture, a report (a quarter of a minute)."""
     from .demo import main
 
     main(out)

@@ -143,3 +143,10 @@ def main(out: Path = Path("out/demo")) -> None:
         console.print("No picture: matplotlib is not installed. Install it with: pip install 'sshiba[plot]'")
     else:
         console.print(f"Completed digits beside the true ones: {path}")
+    page = out / "report.html"
+    try:
+        model.report(page, data.views(), fraction=0, title="Digits with holes")
+    except ImportError:
+        console.print("No report: plotly is not installed. Install it with: pip install 'sshiba[report]'")
+    else:
+        console.print(f"What the fit found, for a browser: {page}")

@@ -23,7 +23,15 @@ def is_one_table(data: Any) -> bool:
 
 
 def as_views(data: Any) -> Any:
-    """MuData and AnnData as dicts of frames, rows named as they are; everything else as it is."""
+    """MuData and AnnData as dicts of frames, rows named as they are; everything else as it is.
+
+    Frames of other libraries are refused by name: as arrays they would lose their columns' names without a word, and to
+    give back what came would take a second path through everything.
+    """
+    for name, part in data.items() if isinstance(data, Mapping) else [("", data)]:
+        if hasattr(part, "to_pandas"):
+            whose = f"view {name!r} is" if name else "the data are"
+            raise TypeError(f"{whose} a {type(part).__module__.split('.')[0]} frame. Give frame.to_pandas().")
     if hasattr(data, "mod") and isinstance(data.mod, Mapping):
         return {str(name): _annotated(part, str(name)) for name, part in data.mod.items()}
     if hasattr(data, "obs_names") and hasattr(data, "var_names"):

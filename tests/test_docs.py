@@ -1,0 +1,98 @@
+"""Every block of code in the README and the documentation runs."""
+
+import os
+import re
+import subprocess
+import sys
+import warnings
+from pathlib import Path
+
+import matplotlib
+import numpy as np
+import pandas as pd
+import pytest
+
+matplotlib.use("Agg")
+from matplotlib import pyplot as plt
+
+ROOT = Path(__file__).parents[1]
+PAGES = sorted([ROOT / "README.md", *(ROOT / "docs").rglob("*.md")])
+BLOCK = re.compile(r"^```(\S*)[^\n]*\n(.*?)^```", re.M | re.S)
+NOT_CODE = ("", "text", "{toctree}", "{eval-rst}")
+
+
+def blocks(page: Path) -> list[tuple[str, str]]:
+    kinds = {"{code-cell}": "python"}
+    return [(kinds.get(kind, kind), code) for kind, code in BLOCK.findall(page.read_text(encoding="utf-8"))]
+
+
+def runnable(kind: str) -> list:
+    marked = []
+    for page in PAGES:
+        if any(found == kind for found, _ in blocks(page)):
+            marked.append(pytest.param(page, id=str(page.relative_to(ROOT))))
+    return marked
+
+
+def readers_data() -> dict[str, np.ndarray]:
+    """What the README supposes that its reader has."""
+    rng = np.random.default_rng(0)
+    z = rng.standard_normal((120, 3))
+    X = z @ rng.standard_normal((3, 12)) + 0.3 * rng.standard_normal((120, 12))
+    T = (z @ rng.standard_normal((3, 4)) > 0).astype(int)
+    y = np.array(["ann", "bob", "eve"])[np.argmax(z, axis=1)]
+    return {"X": X, "y": y, "T": T, "X_new": X[:5], "y_new": y[:5], "T_new": T[:5]}
+
+
+def blood() -> pd.DataFrame:
+    """A spreadsheet with holes."""
+    rng = np.random.default_rng(0)
+    z = rng.standard_normal((120, 2))
+    table = pd.DataFrame(z @ rng.standard_normal((2, 4)) + 0.3 * rng.standard_normal((120, 4)))
+    table.columns = ["hb", "wbc", "crp", "albumin"]
+    table = table.mask(rng.random(table.shape) < 0.1).round(3)
+    table["sex"] = np.where(z[:, 1] > 0, "f", "m")
+    table["diagnosis"] = np.array(["flu", "cold", "none"])[np.argmax(np.c_[z, 0 * z[:, 0]], axis=1)]
+    table.insert(0, "patient", [f"p{i}" for i in range(120)])
+    return table
+
+
+@pytest.mark.parametrize("page", runnable("python"))
+def test_python(page: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    if page.name == "cll.md" and not Path(os.environ.get("SSHIBA_DATA", "."), "cll.npz").is_file():
+        pytest.skip("needs cll.npz in the folder that SSHIBA_DATA names")
+    monkeypatch.chdir(tmp_path)
+    names = readers_data() if page.name == "README.md" else {}
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        for number, (kind, code) in enumerate(blocks(page)):
+            if kind == "python":
+                exec(compile(code, f"{page.name}, block {number}", "exec"), names)
+    plt.close("all")
+
+
+@pytest.mark.parametrize("page", runnable("bash"))
+def test_commands(page: Path, tmp_path: Path) -> None:
+    blood().to_csv(tmp_path / "blood.csv", index=False)
+    blood().drop(columns="diagnosis").head(10).to_csv(tmp_path / "new.csv", index=False)
+    environment = {**os.environ, "PYTHONPATH": str(ROOT / "src")}
+    command = f'set -e\nsshiba() {{ "{sys.executable}" -m sshiba.cli "$@"; }}\n'
+    for kind, code in blocks(page):
+        if kind == "bash":
+            done = subprocess.run(["bash", "-c", command + code], cwd=tmp_path, env=environment, capture_output=True)
+            assert done.returncode == 0, done.stderr.decode()
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+def test_nothing_that_could_run_hides_in_other_blocks(page: Path) -> None:
+    for kind, code in blocks(page):
+        assert kind in (*NOT_CODE, "python", "bash")
+        if kind in ("", "text"):
+            assert "sshiba " not in code.replace("sshiba reproduce", "")  # which takes hours, and has tests of its own
+            assert "import " not in code
+
+
+def test_links_lead_somewhere() -> None:
+    for page in PAGES:
+        for target in re.findall(r"\]\(([^)#:]+)(?:#[^)]*)?\)", page.read_text(encoding="utf-8")):
+            assert (page.parent / target).exists(), (page, target)
