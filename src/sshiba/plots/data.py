@@ -32,6 +32,13 @@ def overview_data(model: SSHIBA, views: Any) -> pd.DataFrame:
     return pd.DataFrame(shares, index=index)
 
 
+def by_pattern(shares: pd.DataFrame) -> pd.DataFrame:
+    """The rows of `overview_data` in the order in which they are drawn: by the views they lack, then by their cells."""
+    values = shares.to_numpy()
+    keys = np.concatenate([values > 0, values], axis=1)
+    return shares.iloc[np.lexsort(-keys.T[::-1])]  # its last key counts first
+
+
 def elbo_data(model: SSHIBA) -> pd.DataFrame:
     """The bound after each sweep of each restart: restart, sweep, elbo, best."""
     check_is_fitted(model, "n_components_")

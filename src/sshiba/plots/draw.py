@@ -29,7 +29,7 @@ def overview(model: SSHIBA, views: Any, ax: Axes | None = None) -> Axes:
     """Which rows have which views: a band for each view, dark where a row is complete, white where it has nothing."""
     shares = data.overview_data(model, views)
     ax = _axes(ax, 7.5, 1.1 + 0.45 * shares.shape[1])
-    shares = shares.sort_values(list(shares.columns), ascending=False)
+    shares = data.by_pattern(shares)
     _heat(ax, shares.to_numpy().T, SEQUENTIAL, 0, 1, "observed")
     labels = [
         f"{_short(name)}: {type(view).__name__.lower()}, {model._schema.codings[name].width:,}; {gone:.0%} missing"

@@ -139,7 +139,7 @@ def _settings(model: SSHIBA) -> list[list[str]]:
 
 def _overview(model: SSHIBA, views: Any) -> dict[str, Any]:
     shares = data.overview_data(model, views)
-    ordered = shares.sort_values(list(shares.columns), ascending=False)
+    ordered = data.by_pattern(shares)
     places = np.unique(np.linspace(0, max(len(ordered) - 1, 0), MOST_BANDS).astype(int))
     return {
         "words": words.overview(shares),

@@ -3,7 +3,7 @@
 
 const report = JSON.parse(document.getElementById("data").textContent);
 const PALETTE = ["#0072B2", "#E69F00", "#009E73", "#D55E00", "#CC79A7", "#56B4E9", "#B8A900", "#7f7f7f"];
-const BARS = 20, MATCHES = 20, NAME = 28, LABELS = 8;
+const BARS = 20, MATCHES = 20, NAME = 28, LABELS = 2 * PALETTE.length;
 const byId = (id) => document.getElementById(id);
 const drawn = new Map(); // plot id -> how to draw it again, in another theme
 
@@ -182,7 +182,8 @@ function labelled(base, all, labels, size) {
   const traces = rest.length
     ? [{ ...base(rest), name: known.length > named.length ? "others" : "unknown", marker: { size, color: "#9a9a9a", opacity: 0.5 }, hovertemplate: "%{text}<extra></extra>" }] : [];
   named.sort().forEach((label, i) => traces.push({
-    ...base(all.filter((j) => labels[j] === label)), name: short(label), marker: { size, color: PALETTE[i] },
+    ...base(all.filter((j) => labels[j] === label)), name: short(label),
+    marker: { size, color: PALETTE[i % PALETTE.length], symbol: i < PALETTE.length ? "circle" : "triangle-up" },
     hovertemplate: `%{text}<extra>${short(label)}</extra>`,
   }));
   return traces;
