@@ -84,3 +84,14 @@ def test_holes_made_with_the_same_seed_do_not_swallow_the_check() -> None:
     views["x"] = np.where(np.random.default_rng(0).random((300, 8)) < 0.2, np.nan, views["x"])
     scores = holdout(SSHIBA(4, random_state=0, max_iter=30), {"x": views["x"]}, random_state=0)
     assert scores.loc["x", "hidden"] == pytest.approx(0.1 * 0.8 * 300 * 8, rel=0.3)
+
+
+def test_too_few_cells() -> None:
+    views = make_views()
+    with pytest.raises(ValueError, match="no cell was hidden"):
+        holdout(SSHIBA(2), views, fraction=1e-9)
+    rare = np.array([None] * 300, dtype=object)
+    rare[:3] = ["u", "v", "u"]
+    scores = holdout(SSHIBA(2, random_state=0, max_iter=20), {"x": views["x"], "rare": rare})
+    assert scores.loc["rare", "hidden"] == 0
+    assert np.isnan(scores.loc["rare", "accuracy"])

@@ -149,6 +149,25 @@ def test_factors_coloured_by_anything(model: SSHIBA, colour: object) -> None:
         assert len(ax.get_legend().get_texts()) <= 17
 
 
+def test_dates_make_a_scale(model: SSHIBA) -> None:
+    ax = plots.factors(model, colour=pd.date_range("2020-01-01", periods=80))
+    assert_readable(ax)
+    assert ax.get_legend() is None
+
+
+def test_one_factor_and_names_that_look_like_mathematics(tmp_path) -> None:
+    rng = np.random.default_rng(0)
+    name = "\\bad$\\foo$ and\nmore"
+    x = np.outer(rng.standard_normal(60), rng.standard_normal(5)) + 0.3 * rng.standard_normal((60, 5))
+    one = SSHIBA(1, random_state=0).fit({name: x})
+    drawn = [getattr(plots, picture)(one) for picture in ON_A_MODEL]
+    drawn += [getattr(plots, picture)(one, name) for picture in ON_A_VIEW]
+    drawn += [plots.overview(one, {name: x}), plots.imputation(check(SSHIBA(1), {name: x}), name)]
+    for ax in drawn:
+        ax.figure.savefig(tmp_path / "picture.png")
+    assert drawn[3].get_ylabel() == "row"
+
+
 def test_clear_errors(model: SSHIBA, checks: dict[str, Check]) -> None:
     with pytest.raises(ValueError, match="unknown view 'nothing'"):
         plots.weights(model, "nothing")
@@ -158,6 +177,10 @@ def test_clear_errors(model: SSHIBA, checks: dict[str, Check]) -> None:
         plots.factors(model, colour=[1, 2, 3])
     with pytest.raises(ValueError, match="unknown view"):
         plots.imputation(checks, "nothing")
+    with pytest.raises(TypeError, match="a value for each of the 80 rows"):
+        plots.factors(model, colour="kind")
+    with pytest.raises(ValueError, match="no row of the model"):
+        plots.factors(model, colour=pd.Series(range(80), index=[f"q{i}" for i in range(80)]))
     with pytest.raises(ValueError, match="not fitted"):
         plots.elbo(SSHIBA())
 

@@ -95,13 +95,33 @@ def test_sentences_fit_their_numbers(model: SSHIBA) -> None:
     complete = pd.DataFrame({"a": [1.0, 1.0], "b": [1.0, 0.0]})
     assert words.overview(complete) == "1 row of 2 is complete in all views; missing altogether: b of 1 row."
     table = pd.DataFrame({"feature": ["u", "v", "w"], "relevance": [8.0, 1.0, 1.0]})
-    assert "1 of them hold half" in words.relevance("a", table, selected=True)
+    assert "one alone holds half" in words.relevance("a", table, selected=True)
     assert words.factors(pd.DataFrame([[1.0, 0.5], [0.5, 1.0]]), 5, 5).endswith("is 0 and 1, r = 0.50.")
 
 
 def test_a_missing_folder_is_said_at_once(model: SSHIBA, tmp_path: Path) -> None:
     with pytest.raises(FileNotFoundError, match="no folder"):
         model.report(tmp_path / "nowhere" / "report.html")
+
+
+def test_other_data_are_refused(model: SSHIBA, views: dict, tmp_path: Path) -> None:
+    half = {name: view.iloc[:50] for name, view in views.items()}
+    renamed = {name: view.rename(index=lambda row: f"x {row}") for name, view in views.items()}
+    for wrong, said in ((half, "they have 50 rows, the fit 120"), (renamed, "0 names of rows are in both")):
+        with pytest.raises(ValueError, match=said):
+            model.report(tmp_path / "wrong.html", wrong)
+    with pytest.raises(ValueError, match="they lack view 'kind'"):
+        model.report(tmp_path / "wrong.html", {name: views[name] for name in ("blood", "signs")})
+    with pytest.raises(ValueError, match="fraction must be"):
+        model.report(tmp_path / "wrong.html", views, fraction=2)
+    assert not (tmp_path / "wrong.html").exists()
+
+
+def test_where_nothing_was_found_it_says_so(tmp_path: Path) -> None:
+    rng = np.random.default_rng(0)
+    table = pd.DataFrame({"a": rng.standard_normal(8), "b": rng.standard_normal(8), "c": list("xxyyxxyz")})
+    SSHIBA(5, random_state=0).fit(table).report(tmp_path / "nothing.html", table, fraction=0)
+    assert content(tmp_path / "nothing.html")["variance"]["words"].startswith("No factor was found")
 
 
 # ------------------------------------------------------------------------------------------------- in a browser

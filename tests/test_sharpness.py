@@ -47,3 +47,17 @@ def test_without_another_view_there_is_nothing_to_learn_from() -> None:
     nothing[:4] = np.random.default_rng(0).standard_normal((4, 3))
     model = SSHIBA(2, random_state=0, max_iter=20).fit({"x": nothing, "kind": labels})
     assert model.sharpness_ == {"x": 1.0, "kind": 1.0}
+
+
+@pytest.mark.parametrize("n", [60, 400])
+def test_labels_that_mean_nothing_are_not_sharpened(n: int) -> None:
+    """A row is not judged by weights that have seen its own label; without that, noise looks like knowledge."""
+    rng = np.random.default_rng(1)
+    z = rng.standard_normal((n + 1000, 3))
+    x = z @ rng.standard_normal((3, 10)) + rng.standard_normal((n + 1000, 10))
+    y = np.array(list("abcd"))[rng.integers(0, 4, n + 1000)]
+    model = SSHIBA(6, {"x": Real(), "kind": Categorical()}, random_state=0).fit({"x": x[:n], "kind": y[:n]})
+    assert model.sharpness_["kind"] <= 1.7
+    found = promise_and_truth(model, x[n:], y[n:])[2]
+    model.sharpness_ = {"x": 1.0, "kind": 1.0}
+    assert found > promise_and_truth(model, x[n:], y[n:])[2] - 0.01

@@ -222,7 +222,7 @@ def report(
     data: Annotated[
         list[str] | None, typer.Option(help="The data of the fit: more to see, and a held-out check (again for more).")
     ] = None,
-    fraction: Annotated[float, typer.Option(min=0, help="Share of the cells the check hides; 0: no check.")] = 0.1,
+    fraction: Annotated[float, typer.Option(help="Share of the cells the check hides; 0: no check.")] = 0.1,
     title: Annotated[str, typer.Option(help="Title of the page.")] = "",
     force: Force = False,
 ) -> None:

@@ -115,6 +115,8 @@ def check(model: SSHIBA, views: Any, fraction: float = 0.1, random_state: int | 
         seen = np.broadcast_to(np.True_ if rows.observed is None else rows.observed, (len(index), width))
         hidden[name] = seen & (rng.random(seen.shape) < fraction)
         shown[name] = without(views[name], index, hidden[name])
+    if not any(mask.any() for mask in hidden.values()):
+        raise ValueError(f"no cell was hidden: the data are few, or the fraction ({fraction:g}) is.")
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", ConvergenceWarning)
         fitted = clone(model).set_params(views=schema.types).fit(shown)
@@ -125,6 +127,9 @@ def _check(fitted: SSHIBA, shown: Any, name: str, view: Any, index: pd.Index, hi
     aligned = view.reindex(index) if isinstance(view, pd.DataFrame | pd.Series) else view
     truth, coding = only(aligned, hidden), fitted._schema.codings[name]
     kind = type(fitted.views_[name]).__name__
+    if not hidden.any():  # and a view that is complete cannot be predicted
+        nothing = np.full((len(index), coding.width), np.nan)
+        return Check(kind, coding.latent_names, np.zeros(nothing.shape, dtype=bool), nothing, nothing)
     if not fitted.views_[name].latent:
         known = truth.astype(float)
         parts = fitted.predict(shown, name, return_std=True)
@@ -154,8 +159,9 @@ def holdout(
     Returns
     -------
     DataFrame
-        Real views: `rmse` in standard deviations of a feature, `r2`, `coverage` of 90 % intervals. Others: `accuracy`,
-        weighted `auc`. All: `log_likelihood` per cell (real: in the user's units).
+        Real views: `rmse` in standard deviations of a feature over its seen cells; `r2`, the error on the hidden cells
+        against that of the feature's mean on the same cells; `coverage` of 90 % intervals. Others: `accuracy`, weighted
+        `auc`. All: `log_likelihood` per cell (real: in the user's units).
     """
     if per not in ("view", "feature"):
         raise ValueError(f"per must be 'view' or 'feature', not {per!r}.")

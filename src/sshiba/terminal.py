@@ -10,6 +10,7 @@ from typing import Any
 
 import pandas as pd
 import typer
+from rich import box
 from rich.console import Console
 from rich.table import Table
 
@@ -59,21 +60,23 @@ class Expectation:
 def describe(model: SSHIBA, console: Console) -> None:
     """Views, sizes, what the factors explain, and how the fit went."""
     table = views_table(model)
-    sizes = [
-        f"{n} {'classes' if kind == 'Categorical' else 'features'}" for n, kind in zip(table["size"], table["type"])
-    ]
+    names = [("class", "classes") if name in model.classes_ else ("feature", "features") for name in table["view"]]
+    sizes = [f"{n} {one if n == 1 else many}" for n, (one, many) in zip(table["size"], names)]
     shares = {column: table[column].map("{:.1%}".format) for column in ("missing", "explained")}
     how = "converged" if model.converged_ else "not converged"
-    title = f"{len(model.factors_)} rows, {model.n_components_} factors; {how} after {model.n_iter_} sweeps"
+    factors = "1 factor" if model.n_components_ == 1 else f"{model.n_components_} factors"
+    title = f"{len(model.factors_)} rows, {factors}; {how} after {model.n_iter_} sweeps"
     show(table[["view", "type"]].assign(size=sizes, **shares), f"{title}, bound {model.elbo_:,.1f}", console)
 
 
 def show(frame: pd.DataFrame, title: str, console: Console | None = None) -> None:
     console = console or Console()
     console.print(title, highlight=False)
-    shown = Table()
+    frame = frame.dropna(axis="columns", how="all")
+    shown = Table(box=box.SIMPLE_HEAD, padding=(0, 1), show_edge=False)
     for column in frame:
-        shown.add_column(str(column), justify="right" if frame[column].dtype.kind in "fi" else "left", overflow="fold")
+        name = "log-lik." if column == "log_likelihood" else str(column)
+        shown.add_column(name, justify="right" if frame[column].dtype.kind in "fi" else "left", overflow="fold")
     for row in frame.itertuples(index=False):
         shown.add_row(*(_text(value) for value in row))
     console.print(shown)
@@ -81,5 +84,5 @@ def show(frame: pd.DataFrame, title: str, console: Console | None = None) -> Non
 
 def _text(value: Any) -> str:
     if isinstance(value, float):
-        return "" if pd.isna(value) else f"{value:.3f}" if value % 1 else f"{value:.0f}"
+        return "" if pd.isna(value) else f"{value:.3f}"
     return str(value)

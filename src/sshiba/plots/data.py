@@ -95,22 +95,38 @@ def feature_relevance_data(model: SSHIBA, view: str) -> pd.DataFrame:
 def factors_data(model: SSHIBA, x: int = 0, y: int = 1, colour: Any = None) -> pd.DataFrame:
     """Two factors of each training row with their standard deviations, and what colours the points."""
     check_is_fitted(model, "n_components_")
-    x, y = _factor(model, x), _factor(model, y)
+    n_rows, alone = len(model.factors_), model.n_components_ == 1
+    values, stds = model.factors_, model.factors_std_
+    x, y = _factor(model, x), _factor(model, 0 if alone else y)
     table = pd.DataFrame(
         {
-            "x": model.factors_[:, x],
-            "y": model.factors_[:, y],
-            "x_std": model.factors_std_[:, x],
-            "y_std": model.factors_std_[:, y],
+            "x": values[:, x],
+            "y": np.arange(n_rows) if alone else values[:, y],
+            "x_std": stds[:, x],
+            "y_std": np.zeros(n_rows) if alone else stds[:, y],
         },
         index=model.index_,
     )
     if colour is not None:
-        labelled = isinstance(colour, pd.Series)
-        if not labelled and len(colour) != len(table):
-            raise ValueError(f"colour has {len(colour)} values, and the model {len(table)} rows.")
-        table["colour"] = colour.reindex(model.index_).to_numpy() if labelled else np.asarray(colour)
+        table["colour"] = _per_row(model, colour)
     return table
+
+
+def _per_row(model: SSHIBA, colour: Any) -> Any:
+    """One value for each training row, from whatever holds them."""
+    n_rows = len(model.factors_)
+    if isinstance(colour, str | bytes) or not hasattr(colour, "__len__"):
+        raise TypeError(f"colour must have a value for each of the {n_rows} rows, not be {colour!r}.")
+    if isinstance(colour, pd.Series):
+        if not colour.index.is_unique:
+            raise ValueError("colour has several rows of one name.")
+        if not model.index_.isin(colour.index).any():
+            raise ValueError("no row of the model is in colour's index; give colour.to_numpy() to go by order.")
+        return colour.reindex(model.index_).array
+    if np.ndim(colour) != 1 or len(colour) != n_rows:
+        shape = " x ".join(str(n) for n in np.shape(colour))
+        raise ValueError(f"colour has {shape} values, and the model {n_rows} rows.")
+    return pd.Series(colour).array
 
 
 def factor_correlation_data(model: SSHIBA) -> pd.DataFrame:

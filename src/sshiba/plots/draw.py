@@ -41,7 +41,7 @@ def overview(model: SSHIBA, views: Any, ax: Axes | None = None) -> Axes:
 
 
 def elbo(model: SSHIBA, ax: Axes | None = None) -> Axes:
-    """The bound of every restart, sweep by sweep, below the best one: the lower the line, the better."""
+    """How far the bound of every restart is below the best one, sweep by sweep: the best line goes down furthest."""
     table = data.elbo_data(model)
     ax = _axes(ax, 6, 4)
     top = table["elbo"].max()
@@ -62,7 +62,8 @@ def elbo(model: SSHIBA, ax: Axes | None = None) -> Axes:
 def variance_explained(model: SSHIBA, ax: Axes | None = None) -> Axes:
     """The share of variance that each factor explains in each view; below, that of all factors together."""
     table = 100 * data.variance_explained_data(model)
-    ax = _factor_heat(table, ax, "% of variance explained", f"{model.n_components_} factors")
+    title = "1 factor" if model.n_components_ == 1 else f"{model.n_components_} factors"
+    ax = _factor_heat(table, ax, "% of variance explained", title, least=1.0)
     total = (100 * model.r2_.loc["all"]).to_dict()
     ax.set_xticks(range(table.shape[1]), [f"{_short(name, 14)}\nall: {total[name]:.0f} %" for name in table])
     return ax
@@ -111,7 +112,10 @@ def feature_relevance(
 
 
 def factors(model: SSHIBA, x: int = 0, y: int = 1, colour: Any = None, ax: Axes | None = None) -> Axes:
-    """The training rows on two factors, coloured by anything: numbers, labels, a column."""
+    """The training rows on two factors, coloured by anything with a value for each row: numbers, labels, dates.
+
+    A Series goes by its index. Of a model with one factor, rows stand in their order.
+    """
     table = data.factors_data(model, x, y, colour)
     ax = _axes(ax, 6, 4.8)
     name = str(getattr(colour, "name", None) or "")
@@ -120,15 +124,31 @@ def factors(model: SSHIBA, x: int = 0, y: int = 1, colour: Any = None, ax: Axes 
     size = float(np.clip(4000 / len(table), 4, 36))
     if colour is None:
         ax.scatter(table["x"], table["y"], s=size, color=PALETTE[0], alpha=0.7, lw=0)
-    elif pd.api.types.is_numeric_dtype(table["colour"]) and table["colour"].nunique() > MOST_LABELS:
-        seen = table["colour"].notna()
-        ax.scatter(table["x"][~seen], table["y"][~seen], s=size, color="#d0d0d0", lw=0)
-        drawn = ax.scatter(table["x"][seen], table["y"][seen], s=size, c=table["colour"][seen], cmap=POINTS, lw=0)
-        ax.figure.colorbar(drawn, ax=ax, label=_short(name))
+    elif _is_scale(table["colour"]):
+        _scaled_scatter(ax, table, size, name)
     else:
         _labelled_scatter(ax, table, size, name)
-    ax.set(xlabel=f"factor {x}", ylabel=f"factor {y}", title="Factors")
+    ax.set(xlabel=f"factor {x}", ylabel=f"factor {y}" if model.n_components_ > 1 else "row", title="Factors")
     return _open(ax)
+
+
+def _is_scale(values: pd.Series) -> bool:
+    """Numbers of many values, and times."""
+    is_time = pd.api.types.is_datetime64_any_dtype(values)
+    return is_time or (pd.api.types.is_numeric_dtype(values) and values.nunique() > MOST_LABELS)
+
+
+def _scaled_scatter(ax: Axes, table: pd.DataFrame, size: float, name: str) -> None:
+    from matplotlib import dates
+
+    seen, values = table["colour"].notna(), table["colour"]
+    is_time = pd.api.types.is_datetime64_any_dtype(values)
+    shades = np.asarray(dates.date2num(values[seen]) if is_time else values[seen], dtype=float)
+    ax.scatter(table["x"][~seen], table["y"][~seen], s=size, color="#d0d0d0", lw=0)
+    drawn = ax.scatter(table["x"][seen], table["y"][seen], s=size, c=shades, cmap=POINTS, lw=0)
+    bar = ax.figure.colorbar(drawn, ax=ax, label=_short(name))
+    if is_time:
+        bar.ax.yaxis.set_major_formatter(dates.ConciseDateFormatter(dates.AutoDateLocator()))
 
 
 def _labelled_scatter(ax: Axes, table: pd.DataFrame, size: float, name: str) -> None:
@@ -159,16 +179,20 @@ def factor_correlation(model: SSHIBA, ax: Axes | None = None) -> Axes:
 def imputation(checks: dict[str, Check], view: str, ax: Axes | None = None) -> Axes:
     """Hidden cells as they were predicted against what they were (of labels: their probabilities by outcome)."""
     cells = data.imputation_data(checks, view)
+    if cells.empty:
+        raise ValueError(f"no cell of view {view!r} was hidden: raise fraction.")
     ax = _axes(ax, 5, 4.6)
     scores = checks[view].scores()
     if "std" not in cells:
         edges = np.linspace(0, 1, 21)
         for outcome, shade, words in ((0, GREY, "was not so"), (1, PALETTE[0], "was so")):
             shares = cells["predicted"][cells["truth"] == outcome]
-            ax.hist(shares, edges.tolist(), color=shade, alpha=0.7, density=True, label=f"{words} ({len(shares):,})")
+            dense = len(shares) > 0
+            ax.hist(shares, edges.tolist(), color=shade, alpha=0.7, density=dense, label=f"{words} ({len(shares):,})")
         ax.set(xlabel="predicted probability", ylabel="density")
         ax.legend(frameon=False)
-        ax.set_title(f"{_short(view)}: AUC {scores.get('auc', np.nan):.2f} on hidden cells")
+        area = "" if np.isnan(scores["auc"]) else f"AUC {scores['auc']:.2f} on "
+        ax.set_title(f"{_short(view)}: {area}{checks[view].n_hidden:,} hidden cells")
         return _open(ax)
     # Features of different units share one picture in standard deviations.
     x, y = (checks[view].standardised(part)[checks[view].hidden] for part in ("truth", "found"))
@@ -179,7 +203,8 @@ def imputation(checks: dict[str, Check], view: str, ax: Axes | None = None) -> A
     # A few far cells would press all others into a spot: they lie outside.
     for limit, values in ((ax.set_xlim, x), (ax.set_ylim, y)):
         low, high = np.quantile(values, [0.002, 0.998])
-        limit(low - 0.1 * (high - low), high + 0.1 * (high - low))
+        margin = 0.1 * (high - low) or 1.0
+        limit(low - margin, high + margin)
     ax.set(xlabel="hidden value (std of its feature)", ylabel="predicted")
     ax.set_title(f"{_short(view)}: R² {scores.get('r2', np.nan):.2f} on {len(cells):,} hidden cells")
     return _open(ax)
@@ -228,8 +253,9 @@ def _name_bars(ax: Axes, names: pd.Series) -> None:
 
 
 def _short(name: Any, longest: int = LONGEST_NAME) -> str:
-    text = str(name)
-    return text if len(text) <= longest else text[: longest - 1] + "…"
+    """Cut, on one line, and with dollars that are not mathematics."""
+    text = " ".join(str(name).split())
+    return (text if len(text) <= longest else text[: longest - 1] + "…").replace("$", r"\$")
 
 
 def _heat(
@@ -239,15 +265,15 @@ def _heat(
     ax.figure.colorbar(image, ax=ax, label=label)
 
 
-def _factor_heat(table: pd.DataFrame, ax: Axes | None, label: str, title: str) -> Axes:
-    """Factors x views, with the numbers in the cells where there is room."""
+def _factor_heat(table: pd.DataFrame, ax: Axes | None, label: str, title: str, least: float = 0.0) -> Axes:
+    """Factors x views, with the numbers in the cells where there is room; the scale ends at `least` or above."""
     ax = _axes(ax, 2.4 + 1.1 * table.shape[1], float(np.clip(1.4 + 0.28 * len(table), 2.6, 9)))
     values = table.to_numpy()
-    high = max(float(values.max()), 1e-12)
+    high = max(float(values.max()), least, 1e-12)
     _heat(ax, values, SEQUENTIAL, 0, high, label)
     if values.size <= MANY * 2 and len(table) <= MANY // 2:
         for (k, m), value in np.ndenumerate(values):
-            text = f"{value:.1f}" if high > 1 else f"{value:.2f}"
+            text = f"{value:.1f}" if least else f"{value:.2f}"
             ax.text(m, k, text, ha="center", va="center", fontsize=8, color="white" if value > 0.6 * high else "black")
     ax.set(ylabel="factor", title=title)
     return _whole_ticks(ax, both=False)

@@ -61,7 +61,7 @@ def packed(values: np.ndarray) -> str:
 
 
 def rounded(table: pd.DataFrame) -> list[list[float]]:
-    return [[round(float(x), 5) for x in row] for row in table.to_numpy()]
+    return [[round(float(x), 8) for x in row] for row in table.to_numpy()]
 
 
 def _views(model: SSHIBA, table: pd.DataFrame) -> list[list[str]]:
@@ -71,7 +71,7 @@ def _views(model: SSHIBA, table: pd.DataFrame) -> list[list[str]]:
     for row in table.to_dict(orient="records"):
         name = row["view"]
         kind = row["type"] + (f" (inferred: {inferred[name]})" if inferred.get(name) else "")
-        size = f"{row['size']:,} {'classes' if name in model.classes_ else 'features'}"
+        size = words.counted(row["size"], *(("class", "classes") if name in model.classes_ else ("feature",)))
         lines.append([str(name), kind, size, f"{row['missing']:.1%}", f"{row['explained']:.1%}"])
     return lines
 

@@ -11,7 +11,8 @@ function unpacked(text) {
   const bytes = Uint8Array.from(atob(text), (c) => c.charCodeAt(0));
   return new Float32Array(bytes.buffer);
 }
-const plain = (text) => String(text).replace(/&/g, "&amp;").replace(/</g, "&lt;").replace(/>/g, "&gt;");
+// What plotly would take for marks or, between dollars, for mathematics.
+const plain = (text) => String(text).replace(/&/g, "&amp;").replace(/</g, "&lt;").replace(/>/g, "&gt;").replace(/\$/g, "&#36;");
 const short = (text) => plain(text.length > NAME ? text.slice(0, NAME - 1) + "…" : text);
 const number = (x) => (Math.abs(x) >= 100 ? x.toFixed(0) : x.toPrecision(3));
 
@@ -52,7 +53,7 @@ function bars(names, values, stds, title) {
     }],
     layout: {
       xaxis: { title: { text: title } },
-      yaxis: { tickvals: names.map((_, i) => i), ticktext: names.map(short), autorange: "reversed", showgrid: false },
+      yaxis: { tickvals: names.map((_, i) => i), ticktext: names.map(short), autorange: "reversed", showgrid: false, zeroline: false },
     },
   });
 }
@@ -97,6 +98,7 @@ function showOverview() {
   if (!part) return;
   byId("overview").hidden = false;
   say("overview");
+  byId("overview-plot").style.height = `${Math.max(240, 110 + 24 * part.views.length)}px`;
   draw("overview-plot", (look) => ({
     words: part.words,
     traces: [{
@@ -114,17 +116,18 @@ function showOverview() {
 function showVariance() {
   const part = report.variance, percent = part.shares.map((row) => row.map((x) => 100 * x));
   say("variance");
+  byId("variance-plot").style.height = `${Math.max(340, 130 + 14 * percent.length)}px`;
   draw("variance-plot", (look) => ({
     words: part.words,
     traces: [{
-      type: "heatmap", z: percent, x: part.views.map((_, i) => i), y: percent.map((_, k) => k), zmin: 0, colorscale: scale(look),
+      type: "heatmap", z: percent, x: part.views.map((_, i) => i), y: percent.map((_, k) => k), zmin: 0, zmax: Math.max(1, ...percent.map((row) => Math.max(...row))), colorscale: scale(look),
       customdata: percent.map(() => part.views.map(plain)), xgap: 2, ygap: percent.length > 60 ? 0 : 2,
       colorbar: { title: { text: "% of variance", side: "right" }, thickness: 12 },
       hovertemplate: "factor %{y}, %{customdata}: %{z:.1f} %<extra></extra>",
     }],
     layout: {
       xaxis: { tickvals: part.views.map((_, i) => i), ticktext: part.views.map((v, i) => `${short(v)}<br>all: ${(100 * part.all[i]).toFixed(0)} %`), showgrid: false },
-      yaxis: { title: { text: "factor" }, autorange: "reversed", showgrid: false, dtick: Math.max(1, Math.ceil(percent.length / 20)) },
+      yaxis: { title: { text: "factor" }, autorange: "reversed", showgrid: false, zeroline: false, dtick: Math.max(1, Math.ceil(percent.length / 20)) },
     },
   }));
   const rows = percent.map((row, k) => [String(k), ...row.map((x) => x.toFixed(1) + " %")]);
@@ -138,18 +141,19 @@ function showFactors() {
   const names = Array.from({ length: part.n }, (_, k) => `factor ${k}`);
   say("factors");
   choices(byId("factor-x"), names, 0);
-  choices(byId("factor-y"), names, Math.min(1, part.n - 1));
+  choices(byId("factor-y"), part.n > 1 ? names : ["the rows in order"], Math.min(1, part.n - 1));
   choices(byId("factor-colour"), ["nothing", ...part.colours.map((c) => c.name), ...names]);
   if (part.colours.length) byId("factor-colour").value = "1";
   const update = () => {
     const [x, y, c] = ["factor-x", "factor-y", "factor-colour"].map((id) => Number(byId(id).value));
-    draw("factors-plot", (look) => scatter(look, factor(x), factor(y), x, y, c, part, factor));
+    const up = part.n > 1 ? factor(y) : factor(0).map((_, i) => i), title = part.n > 1 ? `factor ${y}` : "row";
+    draw("factors-plot", (look) => scatter(look, factor(x), up, x, title, c, part, factor));
   };
   ["factor-x", "factor-y", "factor-colour"].forEach((id) => byId(id).addEventListener("change", update));
   update();
 }
 
-function scatter(look, xs, ys, x, y, c, part, factor) {
+function scatter(look, xs, ys, x, up, c, part, factor) {
   const names = part.rows.map(plain), size = names.length > 1500 ? 4 : 7;
   const base = (places) => ({
     type: "scatter", mode: "markers", x: places.map((i) => xs[i]), y: places.map((i) => ys[i]), text: places.map((i) => names[i]),
@@ -168,8 +172,8 @@ function scatter(look, xs, ys, x, y, c, part, factor) {
     if (unseen.length) traces.push({ ...base(unseen), marker: { size, color: look.line }, name: "unknown", hovertemplate: "%{text}<extra>unknown</extra>" });
   }
   return {
-    words: `Rows on factors ${x} and ${y}` + (title ? `, coloured by ${title}.` : "."), traces,
-    layout: { xaxis: { title: { text: `factor ${x}` } }, yaxis: { title: { text: `factor ${y}` } }, legend: { orientation: "h", y: 1.12 }, hovermode: "closest" },
+    words: `Rows on factor ${x} and ${up}` + (title ? `, coloured by ${title}.` : "."), traces,
+    layout: { xaxis: { title: { text: `factor ${x}` } }, yaxis: { title: { text: up } }, legend: { orientation: "h", y: 1.12 }, hovermode: "closest" },
   };
 }
 
@@ -199,9 +203,14 @@ function showWeights() {
     const order = view.features.map((_, d) => d).sort((a, b) => Math.abs(view.mean[b * K + k]) - Math.abs(view.mean[a * K + k]));
     const top = order.slice(0, BARS), first = top[0];
     const title = "weight ± 2 std";
+    if (Math.abs(view.mean[first * K + k]) < 1e-6) {
+      byId("weights-words").textContent = `Factor ${k} has no weight in ${view.view}.`;
+      draw("weights-plot", bars(top.map((d) => view.features[d]), top.map(() => 0), top.map((d) => view.std[d * K + k]), title));
+      return;
+    }
     const sure = order.filter((d) => Math.abs(view.mean[d * K + k]) > 2 * view.std[d * K + k]).length;
     byId("weights-words").textContent = `In ${view.view}, factor ${k} weighs most on ${view.features[first]} ` +
-      `(${number(view.mean[first * K + k])} ± ${number(2 * view.std[first * K + k])}); ` +
+      `(${number(view.mean[first * K + k])}, give or take ${number(2 * view.std[first * K + k])}, two standard deviations); ` +
       `${sure.toLocaleString("en")} of ${view.features.length.toLocaleString("en")} weights are further than two standard deviations from 0.` +
       (view.left_out ? ` The ${view.left_out.toLocaleString("en")} features with the smallest weights are left out of this page.` : "");
     draw("weights-plot", bars(top.map((d) => view.features[d]), top.map((d) => view.mean[d * K + k]), top.map((d) => view.std[d * K + k]), title));
@@ -227,7 +236,8 @@ function search(views, K) {
     const view = views[v], name = view.features[d], plot = byId("feature-plot");
     const factors = Array.from({ length: K }, (_, k) => k), at = (part) => factors.map((k) => part[d * K + k]);
     const mean = at(view.mean), top = factors.reduce((a, b) => (Math.abs(mean[b]) > Math.abs(mean[a]) ? b : a));
-    byId("feature-words").textContent = `${name} (${view.view}) belongs most to factor ${top}, with a weight of ${number(mean[top])}.`;
+    byId("feature-words").textContent = Math.abs(mean[top]) < 1e-6 ? `${name} (${view.view}) has no weight in any factor.`
+      : `${name} (${view.view}) belongs most to factor ${top}, with a weight of ${number(mean[top])}.`;
     plot.hidden = false;
     draw("feature-plot", (look) => ({
       words: `Weights of ${name} in all factors`,
@@ -235,7 +245,7 @@ function search(views, K) {
         type: "bar", x: factors, y: mean, error_y: { type: "data", array: at(view.std).map((s) => 2 * s), color: look.soft, thickness: 1 },
         marker: { color: mean.map((w) => (w >= 0 ? PALETTE[0] : PALETTE[3])) }, hovertemplate: "factor %{x}: %{y:.3g}<extra></extra>",
       }],
-      layout: { xaxis: { title: { text: "factor" }, dtick: Math.max(1, Math.ceil(K / 20)) }, yaxis: { title: { text: "weight ± 2 std" } } },
+      layout: { xaxis: { title: { text: "factor" }, zeroline: false, dtick: Math.max(1, Math.ceil(K / 20)) }, yaxis: { title: { text: "weight ± 2 std" } } },
     }));
   };
   const update = () => {

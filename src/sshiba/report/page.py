@@ -34,6 +34,10 @@ def write_report(model: SSHIBA, path: str | Path, views: Any = None, fraction: f
     from ..evaluate import check
 
     script = _plotly()
+    if not 0 <= fraction < 1:
+        raise ValueError(f"fraction must be at least 0 and below 1, not {fraction!r}.")
+    if views is not None:
+        _check_rows(model, views)
     if not Path(path).parent.is_dir():
         raise FileNotFoundError(f"there is no folder {str(Path(path).parent)!r} to write the report in.")
     checks = None
@@ -43,6 +47,20 @@ def write_report(model: SSHIBA, path: str | Path, views: Any = None, fraction: f
     page = build(content(model, views, checks, fraction), script, title or "What the fit found")
     with replacing(str(path)) as temporary:
         Path(temporary).write_text(page, encoding="utf-8")
+
+
+def _check_rows(model: SSHIBA, views: Any) -> None:
+    """The data must be those of the fit: their rows are shown beside its factors."""
+    given, (_, index) = model._answers.given(views), model._answers.read(views)
+    absent = [name for name in model.views_ if name not in given]
+    if absent:
+        raise ValueError(f"these are not the data of the fit: they lack view {absent[0]!r}.")
+    known = int(model.index_.isin(index).sum())
+    if known < len(model.index_) or len(index) != len(model.index_):
+        raise ValueError(
+            f"these are not the data of the fit: they have {len(index)} rows, the fit {len(model.index_)}, "
+            f"and {known} names of rows are in both. Name the rows as in the fit (--index)."
+        )
 
 
 def build(parts: dict[str, Any], plotly: str, title: str) -> str:

@@ -12,6 +12,8 @@ if TYPE_CHECKING:
     from ..estimator import SSHIBA
 
 SHARED = 0.01  # of a view's variance: from here on a factor counts as part of it
+NOTHING = 1e-6  # of a view's variance: what is below it is no factor
+MOST_NAMES = 6  # in a sentence
 CLOSE = 1e-4  # of the bound's size: restarts this near to the best found the same
 
 
@@ -59,12 +61,17 @@ def convergence(model: SSHIBA) -> str:
     close = int((inits["elbo"] >= model.elbo_ - CLOSE * abs(model.elbo_)).sum())
     low, high = int(inits["n_components"].min()), int(inits["n_components"].max())
     found = counted(low, "factor") if low == high else f"{low} to {high} factors"
-    return f"{words} Of {len(inits)} random starts {close} ended within {CLOSE:.2%} of the best; they found {found}."
+    agree = f"Of {len(inits)} random starts {close} ended within {CLOSE:.2%} of the best (itself counted)"
+    return f"{words} {agree}; they found {found}."
 
 
 def variance(model: SSHIBA) -> str:
     names, r2 = [str(name) for name in model.r2_], model.r2_.to_numpy()
-    alone, totals = r2[:-1], listed([f"{total:.0%} of {name}" for name, total in zip(names, r2[-1])])
+    if r2[:-1].max() < NOTHING:
+        return "No factor was found: what is seen of a row does not tell of its other cells."
+    order = np.argsort(-r2[-1], kind="stable")[:MOST_NAMES]
+    parts = [f"{r2[-1, m]:.0%} of {names[m]}" for m in (order if len(names) > MOST_NAMES else range(len(names)))]
+    alone, totals = r2[:-1], listed(parts + (["less of the others"] if len(names) > MOST_NAMES else []))
     factor, view = divmod(int(np.argmax(alone)), len(names))
     words = f"Together {counted(len(alone), 'factor')} explain{'s' if len(alone) == 1 else ''} {totals} (variance). "
     words += f"Factor {factor} has the largest part of its own: {alone[factor, view]:.0%} of {names[view]}."
@@ -72,15 +79,16 @@ def variance(model: SSHIBA) -> str:
         return words
     n_views = (alone >= SHARED).sum(axis=1)
     shared, own = int((n_views > 1).sum()), int((n_views == 1).sum())
-    return f"{words} {shared} of them reach {SHARED:.0%} in two views or more, {own} in one view only."
+    reach = "reaches" if shared == 1 else "reach"
+    return f"{words} {counted(shared, 'factor')} {reach} {SHARED:.0%} in two views or more, {own:,} in one view only."
 
 
 def factors(correlation: pd.DataFrame, n_shown: int, n_rows: int) -> str:
-    sample = f"{n_shown:,} of the {n_rows:,} rows, drawn at random, on two factors." if n_shown < n_rows else ""
-    words = sample or f"Each point is one of the {n_rows:,} rows, on two factors."
+    which = f"one of {n_shown:,} rows drawn at random" if n_shown < n_rows else f"one of the {n_rows:,} rows"
     r = correlation.to_numpy()
     if len(r) < 2:
-        return f"{words} There is one factor only."
+        return f"Each point is {which}. There is one factor only; upwards are the rows in their order."
+    words = f"Each point is {which}, on two factors."
     a, b = divmod(int(np.abs(np.triu(r, 1)).argmax()), len(r))
     how = "Factors are nearly uncorrelated" if abs(r[a, b]) < 0.2 else "Some factors go together"
     return f"{words} {how}: the closest pair is {a} and {b}, r = {r[a, b]:.2f}."
@@ -89,9 +97,12 @@ def factors(correlation: pd.DataFrame, n_shown: int, n_rows: int) -> str:
 def relevance(name: str, table: pd.DataFrame, selected: bool) -> str:
     values = table["relevance"].to_numpy()
     half = int(np.searchsorted(np.cumsum(values), values.sum() / 2)) + 1
-    how = "learned with the fit (1/E[gamma])" if selected else "from the size of its weights"
+    how = "was learned with the fit (1/E[gamma])" if selected else "is the size of a feature's weights"
+    if len(table) == 1:
+        return f"{name} has one feature, {table['feature'].iloc[0]}."
     first = f"{table['feature'].iloc[0]} is the most relevant of {counted(len(table), 'feature')} of {name}"
-    return f"{first}; {half:,} of them hold half of all relevance. Relevance is {how}."
+    part = "one alone holds" if half == 1 else f"{half:,} of them hold"
+    return f"{first}; {part} half of all relevance, which {how}."
 
 
 def held_out(scores: pd.DataFrame, fraction: float) -> str:
@@ -101,6 +112,8 @@ def held_out(scores: pd.DataFrame, fraction: float) -> str:
             words.append(
                 f"{name}: R² {row['r2']:.2f}, and {row['coverage']:.0%} of the cells lay inside their 90 % intervals."
             )
+        elif row["hidden"] == 0:
+            words.append(f"{name}: too few cells to hide any.")
         elif not np.isnan(row["accuracy"]):
             area = "" if np.isnan(row["auc"]) else f", AUC {row['auc']:.2f}"
             words.append(f"{name}: {row['accuracy']:.0%} right{area}.")
