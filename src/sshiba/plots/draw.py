@@ -15,8 +15,8 @@ if TYPE_CHECKING:
     from ..estimator import SSHIBA
     from ..evaluate import Check
 
-# Okabe and Ito's colours.
-PALETTE = ("#0072B2", "#E69F00", "#009E73", "#D55E00", "#CC79A7", "#56B4E9", "#F0E442", "#000000")
+# Okabe and Ito's colours, the yellow darker: theirs cannot be seen on white.
+PALETTE = ("#0072B2", "#E69F00", "#009E73", "#D55E00", "#CC79A7", "#56B4E9", "#B8A900", "#000000")
 GREY = "#9a9a9a"
 SEQUENTIAL, DIVERGING, POINTS = "Blues", "RdBu_r", "viridis"
 LONGEST_NAME = 26  # characters of a name that are shown
