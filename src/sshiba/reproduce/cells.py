@@ -24,7 +24,8 @@ from threadpoolctl import threadpool_limits
 from ..files import replacing
 
 SEED = 0  # of every split, mask and fit
-FORMAT = 2  # raise it when what a cell computes has changed: stored ones are then done again
+# Raise them when what a cell computes has changed, or what SSHIBA does in it: stored ones are then done again.
+FORMAT, MODEL = 2, 2
 
 
 @dataclass(frozen=True)
@@ -35,12 +36,14 @@ class Cell:
     options: dict[str, Any]
     cost: float = 1.0  # rough, relative: the dear ones start first
     after: Cell | None = None  # one whose result it needs
+    is_baseline: bool = False  # has SSHIBA no part in it?
 
     @property
     def name(self) -> str:
         """A file name: readable, and different for different options."""
         words = "-".join(str(value) for value in self.options.values())
-        digest = hashlib.sha256(json.dumps([FORMAT, self.options], sort_keys=True).encode()).hexdigest()[:8]
+        versions = [FORMAT] if self.is_baseline else [FORMAT, MODEL]
+        digest = hashlib.sha256(json.dumps([*versions, self.options], sort_keys=True).encode()).hexdigest()[:8]
         return re.sub(r"[^\w.+-]+", "_", words)[:80] + "-" + digest
 
 

@@ -12,7 +12,7 @@ from sklearn.model_selection import train_test_split
 from .. import datasets
 from ..metrics import auc_mc
 from .cells import SEED, Cell, Result
-from .methods import METHODS, OURS, Task
+from .methods import BASELINES, METHODS, OURS, Task
 
 N_PARTS = 5  # of 20 % of the training rows each
 QUICK_PIXELS, QUICK_FACTORS = 1500, 50
@@ -103,7 +103,8 @@ def parts(quick: bool) -> list[str]:
 def yeast_cells(quick: bool) -> Iterator[Cell]:
     for part in parts(quick):
         for method in METHODS:
-            yield Cell("yeast", {"method": method, "part": part, "quick": quick}, 10 if method in OURS else 3)
+            options = {"method": method, "part": part, "quick": quick}
+            yield Cell("yeast", options, 10 if method in OURS else 3, is_baseline=method in BASELINES)
 
 
 def aviris_cells(quick: bool) -> Iterator[Cell]:
@@ -114,7 +115,7 @@ def aviris_cells(quick: bool) -> Iterator[Cell]:
                 for coding in AVIRIS_CODINGS if method in OURS else ("categorical",):
                     options = {"pixels": pixels, "coding": coding, "method": method, "part": part, "quick": quick}
                     cost = (100 if method in OURS else 50) * (1 if part == "complete" else 0.2)
-                    yield Cell("aviris", options, cost)
+                    yield Cell("aviris", options, cost, is_baseline=method in BASELINES)
 
 
 def compute(cell: Cell, before: Result | None = None) -> Result:

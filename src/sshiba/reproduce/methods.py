@@ -28,7 +28,8 @@ MLP_GRID = {"hidden_layer_sizes": [(50,), (100,), (300,)], "alpha": [1e-3, 1.0]}
 MLP_FOLDS = 3
 # Tried by cross-validation on the training rows, with at most so many sweeps each:
 WEIGHTS = (1.0, 3.0)  # of classes
-PRIORS = tuple(Priors(alpha=(a, a), noise_floor=floor) for a in (1e-3, 0.1) for floor in (1e-3, 1e-5))
+ALPHAS = (Priors().alpha, (0.1, 0.1))
+PRIORS = tuple(Priors(alpha=alpha, noise_floor=floor) for alpha in ALPHAS for floor in (1e-3, 1e-5))
 TUNING_SWEEPS = 300
 
 
@@ -279,3 +280,4 @@ METHODS: dict[str, Method] = {
     "ridge": ridge,
 }
 OURS = tuple(name for name in METHODS if name.startswith("SSHIBA"))
+BASELINES = tuple(name for name in METHODS if name not in (*OURS, "BIBFA"))  # of other makers

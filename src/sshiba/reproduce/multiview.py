@@ -10,7 +10,7 @@ from sklearn.model_selection import train_test_split
 from .. import datasets
 from .cells import SEED, Cell, Result
 from .labels import scored
-from .methods import METHODS, OURS, Task
+from .methods import BASELINES, METHODS, OURS, Task
 
 VIEWS = ("two views", "three views, identity unknown", "three views, identity known")
 N_COMPONENTS, QUICK_FACTORS = 200, 40
@@ -22,7 +22,8 @@ def cells(quick: bool) -> Iterator[Cell]:
         for method in METHODS:
             if method == "BIBFA" or (method not in OURS and views.endswith("unknown")):
                 continue
-            yield Cell("multiview", {"views": views, "method": method, "quick": quick}, 100 if method in OURS else 60)
+            options, cost = {"views": views, "method": method, "quick": quick}, 100 if method in OURS else 60
+            yield Cell("multiview", options, cost, is_baseline=method in BASELINES)
 
 
 def compute(cell: Cell, before: Result | None = None) -> Result:
