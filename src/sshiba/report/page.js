@@ -107,8 +107,8 @@ function showOverview() {
       hovertemplate: "%{z:.0%} of the row is there<extra></extra>",
     }],
     layout: {
-      xaxis: { title: { text: "rows, the complete ones first" }, showticklabels: false },
-      yaxis: { tickvals: part.views.map((_, i) => i), ticktext: part.views.map(short), autorange: "reversed" },
+      xaxis: { title: { text: "rows, the complete ones first" }, showticklabels: false, zeroline: false },
+      yaxis: { tickvals: part.views.map((_, i) => i), ticktext: part.views.map(short), autorange: "reversed", showgrid: false, zeroline: false },
     },
   }));
 }
@@ -126,7 +126,7 @@ function showVariance() {
       hovertemplate: "factor %{y}, %{customdata}: %{z:.1f} %<extra></extra>",
     }],
     layout: {
-      xaxis: { tickvals: part.views.map((_, i) => i), ticktext: part.views.map((v, i) => `${short(v)}<br>all: ${(100 * part.all[i]).toFixed(0)} %`), showgrid: false },
+      xaxis: { tickvals: part.views.map((_, i) => i), ticktext: part.views.map((v, i) => `${short(v)}<br>all: ${(100 * part.all[i]).toFixed(0)} %`), showgrid: false, zeroline: false },
       yaxis: { title: { text: "factor" }, autorange: "reversed", showgrid: false, zeroline: false, dtick: Math.max(1, Math.ceil(percent.length / 20)) },
     },
   }));
