@@ -213,8 +213,11 @@ def collect(block: Block, x: LocalX, z: Array, prior: ZPrior) -> Stats:
 
 
 def static_xz(rows: RowView, z: Array) -> Array:
-    """Σ x zᵀ of a static view, (D, K)."""
-    return as_float(rows.target, z).T @ z if rows.present else zeros((rows.target.shape[1], z.shape[1]), z)
+    """Σ x zᵀ of a static view, (D, K): as (zᵀX)ᵀ, which is up to twice as fast as Xᵀz."""
+    out = zeros((rows.target.shape[1], z.shape[1]), z)
+    if rows.present:
+        out[...] = (z.T @ as_float(rows.target, z)).T
+    return out
 
 
 def as_float(target: Array, other: Array) -> Array:
