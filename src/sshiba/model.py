@@ -22,7 +22,7 @@ class Priors:
     ----------
     alpha : pair
         Precision of the weights of a factor in a view. Proper enough that a factor costs little in views where it is
-        idle: with (1e-3, 1e-3) a view of a few features takes 6 to 8 nats a factor that is idle there, with this 2 to 3.
+        idle: with (1e-3, 1e-3) a view of a few features takes 6 to 8 nats for an idle factor, with this 2 to 3.
     tau : pair
         Noise precision.
     gamma : pair
