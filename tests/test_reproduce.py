@@ -11,7 +11,7 @@ import pandas as pd
 import pytest
 from rich.console import Console
 
-from sshiba.reproduce import EXPERIMENTS
+from sshiba.reproduce import EXPERIMENTS, missing, multiview
 from sshiba.reproduce.cells import Cell, Result, Store, run_cells
 from sshiba.reproduce.labels import Problem, fewer
 from sshiba.reproduce.methods import METHODS, Task, sshiba_default
@@ -143,6 +143,41 @@ def test_holes_are_in_training_rows_only_and_imputers_fill_them() -> None:
     assert not np.isnan(holes[40:]).any()
     for row in ("mean", "median", "most frequent", "IterativeImputer", "KNNImputer"):
         assert not np.isnan(imputer(row, True).fit_transform(holes[:40])).any()
+
+
+def test_options_for_data_with_holes_are_chosen_on_training_rows(
+    small_folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("SSHIBA_DATA", str(small_folder))
+    options = {"data": "yeast", "row": "SSHIBA's own, exact", "settings": "tuned", "quick": True}
+    seen: list[int] = []
+    choose = missing.tuned
+    monkeypatch.setattr(missing, "tuned", lambda m, views, q: seen.append(len(views["labels"])) or choose(m, views, q))
+    numbers = missing.compute(Cell("missing", options)).numbers
+    assert seen == [100]
+    assert set(numbers["chosen"]) == {"alpha", "noise_floor"}
+    assert numbers["auc"] > 0.8
+    assert numbers["rmse"] < 0.9
+
+
+def test_identity_of_new_faces_is_told_to_a_model_that_is_fitted_already(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Pixels are noise and the attributes follow from the person: known, they are predicted; unknown, they are not."""
+    rng = np.random.default_rng(0)
+    person = np.arange(120) % 3
+    faces = {"X": rng.integers(0, 255, (120, 2400)), "y": person, "class_names": np.array(["A", "B", "C"])}
+    attributes = (person[:, None] == np.arange(12) % 3).astype(np.uint8)
+    np.savez(tmp_path / "lfw7_60x40.npz", **faces, attr=attributes, attr_names=np.array(list("abcdefghijkl")))
+    monkeypatch.setenv("SSHIBA_DATA", str(tmp_path))
+    cells = [c for c in multiview.cells(True) if c.options["method"] == "SSHIBA, defaults"]
+    store = Store(tmp_path / "cells")
+    assert run_cells(cells, multiview.compute, store, 1, quiet_console()) == 0
+    auc = {c.options["views"]: store.get(c).numbers["auc"] for c in cells}
+    assert auc[multiview.KNOWN] > 0.9
+    assert auc[multiview.UNKNOWN] < 0.8
+    sizes = {store.get(c).numbers["size"] for c in cells if c.options["views"] != multiview.TWO}
+    assert len(sizes) == 1
 
 
 def test_goals_tick_within_a_hundredth() -> None:

@@ -26,11 +26,11 @@ PENALTIES = np.logspace(-3, 2, 6)  # the C of logistic regression
 RIDGES = np.logspace(-3, 6, 19)
 MLP_GRID = {"hidden_layer_sizes": [(50,), (100,), (300,)], "alpha": [1e-3, 1.0]}
 MLP_FOLDS = 3
-# Tried by cross-validation on the training rows, with at most so many sweeps each:
+# Tried by cross-validation on the training rows, at most so many of them, with at most so many sweeps each:
 WEIGHTS = (1.0, 3.0)  # of classes
 ALPHAS = (Priors().alpha, (0.1, 0.1))
 PRIORS = tuple(Priors(alpha=alpha, noise_floor=floor) for alpha in ALPHAS for floor in (1e-3, 1e-5))
-TUNING_SWEEPS = 300
+TUNING_ROWS, TUNING_SWEEPS = 2000, 300
 
 
 @dataclass(frozen=True)
@@ -100,14 +100,17 @@ def fit_and_predict(model: SSHIBA, task: Task, chosen: Mapping[str, Any] | None 
     paths: list[list[float]] = [[] for _ in range(model.n_init)]
     model.set_params(callback=lambda progress: paths[progress.restart].append(progress.elbo))
     model.fit(training_views(task))
+    bounds = [np.array(path) for path in paths]
+    return Answer(label_scores(model, task), model.n_components_, dict(chosen or {}), model, bounds)
+
+
+def label_scores(model: SSHIBA, task: Task) -> np.ndarray:
+    """What a fitted model says of the test rows' labels, (n, L)."""
     given = {**task.test, **task.extra_test}
     if not model.views_["labels"].latent:
-        scores = np.asarray(model.predict(given, "labels"), dtype=float)
-    else:
-        scores = np.asarray(model.predict_proba(given, "labels"))
-    if task.categorical:
-        scores = of_all_classes(scores, model.classes_["labels"], task.n_labels)
-    return Answer(scores, model.n_components_, dict(chosen or {}), model, [np.array(path) for path in paths])
+        return np.asarray(model.predict(given, "labels"), dtype=float)
+    scores = np.asarray(model.predict_proba(given, "labels"))
+    return of_all_classes(scores, model.classes_["labels"], task.n_labels) if task.categorical else scores
 
 
 def training_views(task: Task) -> dict[str, np.ndarray]:
@@ -131,16 +134,22 @@ def sshiba_default(task: Task, quick: bool) -> Answer:
 
 
 def sshiba_tuned(task: Task, quick: bool) -> Answer:
-    """Defaults, but for the prior of alpha, the noise floor and the weight of classes, chosen on the training rows."""
-    model = factor_model(task, quick, Real(), label_view(task))
+    model, chosen = tuned(factor_model(task, quick, Real(), label_view(task)), training_views(task), quick)
+    return fit_and_predict(model, task, chosen)
+
+
+def tuned(model: SSHIBA, views: Mapping[str, np.ndarray], quick: bool) -> tuple[SSHIBA, dict[str, Any]]:
+    """The model with a prior of alpha, a noise floor and a weight of classes chosen on the training rows; and these."""
     grid: dict[str, Any] = {"priors": PRIORS[::3] if quick else PRIORS}
-    if task.categorical:
+    if views["labels"].ndim == 1:
         grid["labels.weight"] = WEIGHTS
     trial = clone(model).set_params(n_init=1, max_iter=TUNING_SWEEPS)
-    found = tune(trial, training_views(task), grid, "labels", n_folds=3, scoring="auc")
+    rows = np.sort(np.random.default_rng(SEED).permutation(len(views["labels"]))[:TUNING_ROWS])
+    some = {name: values[rows] for name, values in views.items()}
+    found = tune(trial, some, grid, "labels", n_folds=3, scoring="auc")
     chosen = {key: value for key, value in found.options.items() if key != "priors"}
-    chosen |= {"alpha": found.options["priors"].alpha[0], "noise_floor": found.options["priors"].noise_floor}
-    return fit_and_predict(found.model.set_params(n_init=model.n_init, max_iter=model.max_iter), task, chosen)
+    chosen |= {"alpha": found.options["priors"].alpha, "noise_floor": found.options["priors"].noise_floor}
+    return found.model.set_params(n_init=model.n_init, max_iter=model.max_iter), chosen
 
 
 def bibfa(task: Task, quick: bool) -> Answer:

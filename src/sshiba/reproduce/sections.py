@@ -111,12 +111,7 @@ def aviris(found: Found, folder: Path) -> Section:
 
 
 def missing_data(found: Found, folder: Path) -> Section:
-    rows = {
-        f"{row}; {settings}": (row, settings)
-        for row in missing.ROWS
-        for settings in missing.SETTINGS
-        if (row, settings) != ("SSHIBA's own, exact", "paper's settings")
-    }
+    rows = missing.LINES
 
     def place(row: str, column: str) -> Score | None:
         return score(pick(found, row=rows[row][0], settings=rows[row][1], data=column))
