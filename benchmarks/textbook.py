@@ -10,6 +10,7 @@ from common import Row, report
 from data import arrays
 
 from sshiba import SSHIBA, Categorical, Progress, Real, datasets
+from sshiba.fit import HOLD_X
 
 
 class Textbook:
@@ -83,25 +84,31 @@ def main(quick: bool = False) -> list[Row]:
     k = 100
     book = Textbook(X, y, k)
     book.sweep()
-    began = time.perf_counter()
-    n_sweeps = 1 if quick else 3
-    for _ in range(n_sweeps):
-        book.sweep()
-    theirs = (time.perf_counter() - began) / n_sweeps
-    times: list[float] = []
+    ours, theirs = [], []
+    resumed = 0.0
 
     def note(progress: Progress) -> None:
-        times.append(time.perf_counter())
+        """After each sweep of ours that updates all there is, one of theirs: what else the machine does hits both."""
+        nonlocal resumed
+        now = time.perf_counter()
+        if progress.sweep > HOLD_X + 1:
+            ours.append(now - resumed)
+            book.sweep()
+            theirs.append(time.perf_counter() - now)
+        resumed = time.perf_counter()
 
     types = {"image": Real(select_features=True, noise="view"), "who": Categorical()}
-    model = SSHIBA(k, types, max_iter=12, acceleration=None, prune_tol=0.0, callback=note, random_state=0)
+    n = HOLD_X + (3 if quick else 12)
+    model = SSHIBA(k, types, max_iter=n, acceleration=None, prune_tol=0.0, callback=note, random_state=0)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         model.fit({"image": X, "who": y})
-    ours = float(np.median(np.diff(times)))
     what = f"7 faces, {X.shape[0]} x {X.shape[1]}, selection, K={k}: one sweep"
     return [
-        Row("textbook", what, "the paper's updates", theirs, ours, 25, "both with the bound, by which the paper stops")
+        Row(
+            *("textbook", what, "the paper's updates", float(np.median(theirs)), float(np.median(ours)), 25),
+            "both with the bound, by which the paper stops; medians of sweeps in turns",
+        )
     ]
 
 

@@ -19,11 +19,15 @@ def feature_gamma(view: ViewPosterior, model: ViewModel) -> Array:
 
 def w_second(view: ViewPosterior) -> Array:
     """<w_dk²>, (D, K)."""
-    return view.w_cov.diagonal + view.w_mean**2
+    return view.w_cov.kept("second", (view.w_mean,), lambda: view.w_cov.diagonal + view.w_mean**2)
 
 
 def w_trace(view: ViewPosterior, zz: Array) -> Array:
     """tr(<w_d w_dᵀ> zz_g) with g the column group of d, (D,)."""
+    return view.w_cov.kept("trace", (view.w_mean, zz), lambda: _w_trace(view, zz))
+
+
+def _w_trace(view: ViewPosterior, zz: Array) -> Array:
     xp = array_namespace(zz)
     cov = view.w_cov
     out = xp.empty_like(view.b_mean)
@@ -48,8 +52,11 @@ def dot_group(w: Array, per_group: Array, groups: ColumnGroups) -> Array:
     return out
 
 
-def weighted_ww(view: ViewPosterior, c: Array, groups: ColumnGroups) -> Array:
-    """Σ_{d in group} c_d <w_d w_dᵀ> for each of `groups`, (G, K, K); they need not be the groups of the fit."""
+def weighted_ww(view: ViewPosterior, c: Array, cw: Array, groups: ColumnGroups) -> Array:
+    """Σ_{d in group} c_d <w_d w_dᵀ> for each of `groups`, (G, K, K), with cw = c_d <w_d>.
+
+    They need not be the groups of the fit.
+    """
     xp = array_namespace(view.w_mean)
     cov, n_components = view.w_cov, view.w_mean.shape[1]
     out = zeros((len(groups), n_components, n_components), c)
@@ -58,24 +65,31 @@ def weighted_ww(view: ViewPosterior, c: Array, groups: ColumnGroups) -> Array:
         if alone:
             basis = cov.basis[cov.groups.index[d]]
             scaled = basis * (c[d][:, None] * cov.spread[d])[:, None, :]
-            out[g] = scaled @ xp.matrix_transpose(basis) + c[d][:, None, None] * w[:, :, None] * w[:, None, :]
+            out[g] = scaled @ xp.matrix_transpose(basis) + cw[d][:, :, None] * w[:, None, :]
         else:
-            out[g] = w.T @ (c[d][:, None] * w) + _summed_cov(cov, c, d)
+            out[g] = w.T @ cw[d] + _summed_cov(cov, c, d)
     return out
 
 
 def _summed_cov(cov: RowCovariance, c: Array, features: Any) -> Array:
     """Σ_d c_d Σ_d over some features, (K, K)."""
     xp = array_namespace(c)
-    inside = cov.groups.index[features]
-    weighted = c[features][:, None] * cov.spread[features]
     if len(cov.groups) == 1:
         basis = cov.basis[0]
-        return (basis * xp.sum(weighted, axis=0)) @ basis.T
+        return (basis * (c[features] @ cov.spread[features])) @ basis.T
     # Side by side, the scaled bases make one K x (D·K) matrix whose product with itself is the sum.
-    half = cov.basis[inside] * xp.sqrt(weighted)[:, None, :]
+    weighted = c[features][:, None] * cov.spread[features]
+    half = cov.basis[cov.groups.index[features]] * xp.sqrt(weighted)[:, None, :]
     flat = xp.reshape(xp.permute_dims(half, (1, 0, 2)), (half.shape[1], -1))
     return flat @ flat.T
+
+
+def group_dot(c: Array, values: Array, groups: ColumnGroups) -> Array:
+    """Σ_{d in group} c_d v_d for v (D, K), (G, K)."""
+    out = zeros((len(groups), values.shape[1]), values)
+    for g, d, alone in groups.parts:
+        out[g] = c[d][:, None] * values[d] if alone else c[d] @ values[d]
+    return out
 
 
 def group_sum(values: Array, groups: ColumnGroups) -> Array:

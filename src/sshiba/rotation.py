@@ -72,11 +72,10 @@ class Objective:
 
 
 def objective(posterior: Posterior, stats: Stats, model: Model) -> Objective:
-    everything = [ColumnGroups(np.zeros(spec.n_features, dtype=int)) for spec in model.views]
-    ww = [
-        np.asarray(weighted_ww(view, feature_gamma(view, spec), one)[0])
-        for view, spec, one in zip(posterior.views, model.views, everything)
-    ]
+    ww = []
+    for view, spec in zip(posterior.views, model.views):
+        gamma, everything = feature_gamma(view, spec), ColumnGroups(np.zeros(spec.n_features, dtype=int))
+        ww.append(np.asarray(weighted_ww(view, gamma, gamma[:, None] * view.w_mean, everything)[0]))
     return Objective(
         zz=np.asarray(stats.zz),
         ww=np.stack(ww),

@@ -6,7 +6,8 @@ Symbols: N rows, D features of a view, K factors, G column groups (features obse
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, replace
+from collections.abc import Callable
+from dataclasses import dataclass, fields, replace
 from functools import cached_property
 from typing import Any
 
@@ -91,6 +92,17 @@ class RowCovariance:
     spread: Array  # (D, K)
     logdet: Array  # (D,): log|Σ_d|, taken when W was updated
     groups: ColumnGroups
+
+    def __getstate__(self) -> dict[str, Any]:
+        """What is remembered does not travel."""
+        return {field.name: getattr(self, field.name) for field in fields(self)}
+
+    def kept(self, name: str, key: tuple[Array, ...], compute: Callable[[], Array]) -> Array:
+        """What `compute` gives, remembered for the last `key`: several updates and the bound ask for the same."""
+        last = self.__dict__.get(name)
+        if last is None or any(a is not b for a, b in zip(last[0], key)):
+            last = self.__dict__[name] = (key, compute())
+        return last[1]
 
     @cached_property
     def diagonal(self) -> Array:

@@ -13,7 +13,7 @@ from typing import NamedTuple
 
 from .likelihoods import View
 from .model import Model, ViewModel
-from .moments import dot_group, feature_gamma, group_sum, in_cache, w_second, w_trace, weighted_ww
+from .moments import dot_group, feature_gamma, group_dot, group_sum, in_cache, w_second, w_trace, weighted_ww
 from .special import array_namespace, eye, zeros
 from .state import (
     Array,
@@ -83,8 +83,8 @@ def messages(posterior: Posterior, model: Model, groups: Sequence[ColumnGroups])
         xp = array_namespace(view.w_mean)
         tau = spec.weight * view.tau.mean + xp.zeros_like(view.b_mean)
         loading = tau[:, None] * view.w_mean
-        ww = xp.reshape(weighted_ww(view, tau, columns), (len(columns), -1))
-        offset = group_sum(view.b_mean[:, None] * loading, columns)
+        ww = xp.reshape(weighted_ww(view, tau, loading, columns), (len(columns), -1))
+        offset = group_dot(view.b_mean, loading, columns)
         out.append(Message(spec.view, ww, loading, offset, view.w_mean, view.b_mean, view.tau.mean))
     return tuple(out)
 
