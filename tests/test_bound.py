@@ -14,6 +14,7 @@ from sshiba.engines import MemoryEngine
 from sshiba.fit import Begun, BoundError, Options, State, prune, run, sweep, try_larger, without
 from sshiba.likelihoods import Binary, Categorical, Real
 from sshiba.model import Model, Priors, view_model
+from sshiba.moments import w_second, w_trace
 from sshiba.rotation import find_rotation, objective, rotate
 from sshiba.start import random_posterior
 from sshiba.state import ColumnGroups, Gamma, Posterior, RowCovariance
@@ -156,6 +157,23 @@ def two_sweeps(problem: Problem) -> tuple[Posterior, float]:
         local, stats = problem.engine.local_step(posterior, local)
         posterior = global_step(stats, posterior, problem.model)
     return posterior, sum(elbo(posterior, stats, problem.model).values())
+
+
+@pytest.mark.parametrize("holes", ["none", "rows", "cells"])
+def test_what_is_remembered_of_w_is_what_would_be_computed(holes: str) -> None:
+    problem = make_problem([Real(select_features=True), Real(), Real(noise="view")], [6, 5, 4], [holes] * 3, n=30)
+    posterior, local = problem.posterior, problem.engine.start(problem.posterior)
+    _, stats = problem.engine.local_step(posterior, local)
+    posterior = global_step(stats, posterior, problem.model)
+    for view, vs in zip(posterior.views, stats.views):
+        second = covariances(view.w_cov) + view.w_mean[:, :, None] * view.w_mean[:, None, :]
+        for _ in range(2):  # the second time it is remembered
+            np.testing.assert_allclose(w_second(view), np.einsum("dkk->dk", second), rtol=1e-10)
+            for zz in (vs.zz, 2 * vs.zz):
+                expected = np.einsum("dkl,dkl->d", second, zz[vs.groups.index])
+                np.testing.assert_allclose(w_trace(view, zz), expected, rtol=1e-10)
+        moved = replace(view, w_mean=view.w_mean + 1)
+        np.testing.assert_allclose(w_second(moved), view.w_cov.diagonal + (view.w_mean + 1) ** 2)
 
 
 @pytest.mark.parametrize("holes", ["none", "cells"])

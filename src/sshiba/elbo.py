@@ -6,7 +6,7 @@ from math import log, pi
 
 from .model import Model, ViewModel
 from .moments import w_second
-from .special import array_namespace, gammaln
+from .special import array_namespace
 from .state import Array, Fixed, Gamma, Posterior, Stats, ViewPosterior, ViewStats
 from .updates import residual_second
 
@@ -65,9 +65,6 @@ def gamma_term(q: Gamma, prior: Gamma | None) -> Array:
     """E log p − E log q of Gamma variables, written out."""
     assert prior is not None
     xp = array_namespace(q.rate)
-    prior_shape, prior_rate = prior.shape + xp.zeros_like(q.rate), prior.rate + xp.zeros_like(q.rate)
-    log_p = (
-        prior_shape * xp.log(prior_rate) - gammaln(prior_shape) + (prior_shape - 1) * q.log_mean - prior_rate * q.mean
-    )
-    log_q = q.shape * xp.log(q.rate) - gammaln(q.shape) + (q.shape - 1) * q.log_mean - q.shape
+    log_p = prior.log_scale + xp.zeros_like(q.rate) + (prior.shape - 1) * q.log_mean - prior.rate * q.mean
+    log_q = q.log_scale + (q.shape - 1) * q.log_mean - q.shape
     return xp.sum(log_p - log_q)

@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from .special import array_namespace, digamma, like, zeros
+from .special import array_namespace, digamma, gammaln, like, zeros
 
 Array = Any  # any array that follows the array API standard
 
@@ -25,15 +25,21 @@ class Gamma:
     shape: Array
     rate: Array
 
-    @property
+    @cached_property
     def mean(self) -> Array:
         return self.shape / self.rate
 
-    @property
+    @cached_property
     def log_mean(self) -> Array:
         """E[log x]."""
         xp = array_namespace(self.rate)
         return digamma(self.shape) - xp.log(self.rate)
+
+    @cached_property
+    def log_scale(self) -> Array:
+        """What the log density holds beside x: a log b − log Γ(a)."""
+        xp = array_namespace(self.rate)
+        return self.shape * xp.log(self.rate) - gammaln(self.shape)
 
 
 @dataclass(frozen=True)
@@ -101,8 +107,12 @@ class RowCovariance:
         """What `compute` gives, remembered for the last `key`: several updates and the bound ask for the same."""
         last = self.__dict__.get(name)
         if last is None or any(a is not b for a, b in zip(last[0], key)):
-            last = self.__dict__[name] = (key, compute())
+            return self.keep(name, key, compute())
         return last[1]
+
+    def keep(self, name: str, key: tuple[Array, ...], value: Array) -> Array:
+        self.__dict__[name] = (key, value)
+        return value
 
     @cached_property
     def diagonal(self) -> Array:

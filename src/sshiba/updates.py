@@ -255,14 +255,16 @@ def update_w(stats: ViewStats, view: ViewPosterior, model: ViewModel) -> ViewPos
     """Σ_d⁻¹ = gamma_d diag(alpha) + tau_d <ZᵀZ>, <w_d> = tau_d Σ_d Σ(x − b)<z> (table 2).
 
     Features that share one <ZᵀZ> share one eigenbasis: with A = diag(alpha)^-½ and A<ZᵀZ>A = U diag(l) Uᵀ,
-    B = A U and s_dk = 1/(gamma_d + tau_d l_k) give Σ_d = B diag(s_d) Bᵀ, in D·K² rather than D·K³.
+    B = A U and s_dk = 1/(gamma_d + tau_d l_k) give Σ_d = B diag(s_d) Bᵀ, in D·K² rather than D·K³; and since
+    Bᵀ<ZᵀZ>B = diag(l), <w_d> = B m_d gives tr(<w_d w_dᵀ><ZᵀZ>) = Σ_k l_k (m_dk² + s_dk), which tau will need.
     """
     xp = array_namespace(stats.xz)
     alpha, gamma = view.alpha.mean, feature_gamma(view, model)
     tau = view.tau.mean + xp.zeros_like(view.b_mean)
     same_precision = isinstance(view.gamma, Fixed) and view.tau.mean.shape[0] == 1
     basis, spread = xp.zeros_like(stats.zz), xp.ones_like(stats.xz)
-    logdet, w_mean = xp.empty_like(tau), xp.empty_like(stats.xz)
+    logdet, trace, w_mean = xp.empty_like(tau), xp.empty_like(tau), xp.empty_like(stats.xz)
+    traced = not same_precision and all(not alone for *_, alone in stats.groups.parts)
     for g, features, alone in stats.groups.parts:
         if alone:
             d = features
@@ -279,14 +281,19 @@ def update_w(stats: ViewStats, view: ViewPosterior, model: ViewModel) -> ViewPos
             log_det = -xp.sum(xp.log(alpha))
         for d in in_cache(features, *stats.xz.shape):
             half = (stats.xz[d] - view.b_mean[d][:, None] * stats.z_sum[g]) @ basis[g]
+            half *= tau[d][:, None]
             logdet[d] = log_det
             if not same_precision:
                 precision = gamma[d][:, None] + tau[d][:, None] * eigenvalues
                 logdet[d] -= xp.sum(xp.log(precision), axis=1)
                 spread[d] = 1 / precision
                 half *= spread[d]
-            w_mean[d] = (half * tau[d][:, None]) @ basis[g].T
-    return replace(view, w_mean=w_mean, w_cov=RowCovariance(basis, spread, logdet, stats.groups))
+                trace[d] = (half**2 + spread[d]) @ eigenvalues
+            w_mean[d] = half @ basis[g].T
+    w_cov = RowCovariance(basis, spread, logdet, stats.groups)
+    if traced:
+        w_cov.keep("trace", (w_mean, stats.zz), trace)
+    return replace(view, w_mean=w_mean, w_cov=w_cov)
 
 
 def _inverse_root(precision: Array) -> tuple[Array, Array]:
