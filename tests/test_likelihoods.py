@@ -6,9 +6,9 @@ from scipy.integrate import quad
 from scipy.special import expit, log_ndtr
 from scipy.stats import norm
 
-from sshiba.likelihoods import VIEW_TYPES, Binary, Categorical, PredictiveX, Real
+from sshiba.likelihoods import VIEW_TYPES, Binary, Categorical, PredictiveX, Real, probit
 from sshiba.likelihoods.bernoulli import lambda_xi, logistic_normal
-from sshiba.likelihoods.probit import argmax_probabilities, compiled, probit_moments
+from sshiba.likelihoods.probit import argmax_probabilities, class_probabilities, compiled, probit_moments
 from sshiba.state import LatentX
 
 
@@ -62,8 +62,25 @@ def test_compiled_twin(n_classes: int) -> None:
     rng = np.random.default_rng(n_classes)
     y = rng.standard_normal((400, n_classes)) * rng.choice([0.1, 1, 5, 30], (400, 1))
     target = rng.integers(0, n_classes, 400)
-    for ours, theirs in zip(fast(y, target), probit_moments(y, target)):
+    for ours, theirs in zip(fast.probit_moments(y, target), probit_moments(y, target)):
         np.testing.assert_allclose(ours, theirs, rtol=1e-9, atol=1e-11)
+
+
+@pytest.mark.parametrize("n_classes", [1, 2, 3, 16])
+def test_compiled_class_probabilities(n_classes: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The compiled form equals the array form, with classes far apart and of very unequal spread."""
+    if compiled() is None:
+        pytest.skip("numba is not installed: pip install 'sshiba[fast]'")
+    rng = np.random.default_rng(n_classes)
+    y = rng.standard_normal((60, n_classes)) * rng.choice([0.1, 1, 10], (60, 1))
+    A = rng.standard_normal((60, n_classes, max(0, n_classes - 2)))
+    std = rng.choice([0.02, 1.0, 3.0], (60, n_classes))
+    fast = [class_probabilities(y, factor, std) for factor in (A, A[:1])]
+    monkeypatch.setattr(probit, "compiled", lambda: None)
+    for ours, factor in zip(fast, (A, A[:1])):
+        slow = class_probabilities(y, factor, std)
+        np.testing.assert_allclose(ours, slow, rtol=1e-9, atol=1e-14)
+        np.testing.assert_allclose(slow.sum(axis=1), 1)
 
 
 def test_probit_step_is_the_gradient() -> None:

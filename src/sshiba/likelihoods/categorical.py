@@ -11,10 +11,10 @@ import pandas as pd
 
 from ..cells import column_kinds, holds_only_zero_one, looks_numeric
 from ..coding import Coding, ViewData, first_few, plain_names, show, shrink_mask, unit_coding
-from ..special import array_namespace, like
+from ..special import array_namespace
 from ..state import Array, LatentX
 from .base import CONFIDENT, PredictiveX, View
-from .probit import argmax_probabilities, moments, sobol_normal
+from .probit import class_probabilities, moments
 
 FEW_CLASSES = 20  # numbers of at most so many values are taken for labels
 
@@ -112,11 +112,7 @@ class Categorical(View):
         std = xp.sqrt(x.own_var + x.noise_var + floor)
         spread = xp.where(values > floor, values - floor, 0.0)
         A = xp.flip(vectors * xp.sqrt(spread)[:, None, :], axis=-1)[:, :, : n_classes - 2]
-        p = 0.0
-        draws = sobol_normal(n_classes - 2)
-        for u in draws:
-            p = p + argmax_probabilities(x.mean + A @ like(u, x.mean), std)
-        p = p / len(draws)
+        p = class_probabilities(x.mean, A, std)
         return p, xp.sqrt(p * (1 - p))
 
     def decide(self, values: np.ndarray) -> np.ndarray:

@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from functools import lru_cache
 from math import exp, log, pi
+from types import ModuleType
 
 import numpy as np
 from array_api_compat import is_numpy_array
 from scipy.special import ndtri
 from scipy.stats import qmc
 
-from ..special import array_namespace, log_ndtr, log_sum_exp
+from ..special import array_namespace, like, log_ndtr, log_sum_exp
 from ..state import Array
 
 N_NODES = 32
@@ -20,24 +20,37 @@ N_EDGE = 2  # steps to the right end
 REACH = 7.35  # standard deviations from the mode at which the integrand is cut, exp(−27) below it
 FARTHEST = 1e6  # a gap between classes beyond which rounding eats the integrand; larger ones count as this
 N_DRAWS = 128
+N_ARGMAX = 41  # nodes over where the largest x can lie
+WIDEST = 6  # standard deviations
 
 
 def moments(y: Array, target: Array) -> tuple[Array, Array]:
     """`probit_moments` by the fastest way there is: compiled, on all cores, where numba is installed."""
     fast = compiled()
     if fast is not None and is_numpy_array(y):
-        return fast(np.ascontiguousarray(y, dtype=np.float64), np.ascontiguousarray(target, dtype=np.int64))
+        return fast.probit_moments(np.ascontiguousarray(y, dtype=np.float64), np.asarray(target, dtype=np.int64))
     return probit_moments(y, target)
 
 
+def class_probabilities(y: Array, A: Array, std: Array) -> Array:
+    """p(x_i is the largest) with x = y + A u + std·e, u and e standard normal, (n, C); A is (n or 1, C, R).
+
+    e is integrated in one dimension, u averaged over Sobol draws. Compiled where it can be, as `moments` are.
+    """
+    draws, fast = sobol_normal(A.shape[2]), compiled()
+    if fast is not None and is_numpy_array(y):
+        return fast.class_probabilities(*(np.ascontiguousarray(v, dtype=np.float64) for v in (y, A, std)), draws)
+    return sum(argmax_probabilities(y + A @ like(u, y), std) for u in draws) / len(draws)
+
+
 @lru_cache(maxsize=1)
-def compiled() -> Callable[[np.ndarray, np.ndarray], tuple[np.ndarray, np.ndarray]] | None:
-    """The compiled twin of `probit_moments`, or None without numba."""
+def compiled() -> ModuleType | None:
+    """The compiled twins, or None without numba."""
     try:
-        from .probit_compiled import probit_moments_compiled
+        from . import probit_compiled
     except ImportError:
         return None
-    return probit_moments_compiled
+    return probit_compiled
 
 
 def probit_moments(y: Array, target: Array, n_nodes: int = N_NODES) -> tuple[Array, Array]:
@@ -114,16 +127,16 @@ def _log_phi_and_rho(a: Array) -> tuple[Array, Array]:
     return log_phi, xp.where(a < -100.0, series, near)
 
 
-def argmax_probabilities(y: Array, std: Array, n_nodes: int = 41) -> Array:
+def argmax_probabilities(y: Array, std: Array) -> Array:
     """p(x_i is the largest), x_j ~ N(y_j, std_j²) independent, (n, C).
 
     p_i = ∫ (φ_i/Φ_i)(x) Π_j Φ_j(x) dx: one grid over where the maximum can lie serves all classes.
     """
     xp = array_namespace(y)
-    top = xp.max(y + 6 * std, axis=1, keepdims=True)
-    bottom = xp.max(y - 6 * std, axis=1, keepdims=True)
+    top = xp.max(y + WIDEST * std, axis=1, keepdims=True)
+    bottom = xp.max(y - WIDEST * std, axis=1, keepdims=True)
     total = xp.zeros_like(y)
-    for share in np.linspace(0, 1, n_nodes):
+    for share in np.linspace(0, 1, N_ARGMAX):
         a = (bottom + float(share) * (top - bottom) - y) / std
         log_cdf = log_ndtr(a)
         total = total + xp.exp(xp.sum(log_cdf, axis=1, keepdims=True) - log_cdf - a**2 / 2)

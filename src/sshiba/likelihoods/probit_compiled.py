@@ -1,4 +1,4 @@
-"""`probit_moments` compiled with numba: the tested twin of the array form in `probit.py`.
+"""The integrals of `probit.py` compiled with numba, tested twins of their array forms.
 
 log Φ and its derivative ρ are read from Taylor series around grid points, which is several times faster than erfc, exp
 and log, and exact to 1e-14.
@@ -6,15 +6,17 @@ and log, and exact to 1e-14.
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterator
 from itertools import pairwise
 from math import comb, exp, factorial, log, pi, sqrt
+from typing import Any
 
 import numba
 import numpy as np
 from scipy.special import log_ndtr
 
 from ..threads import in_threads, n_threads
-from .probit import FARTHEST, N_EDGE, N_NEWTON, REACH, nodes
+from .probit import FARTHEST, N_ARGMAX, N_EDGE, N_NEWTON, REACH, WIDEST, nodes
 
 SPACING, LOWEST, HIGHEST, ORDER = 1 / 16, -40.0, 8.5, 7
 NODES = np.array(nodes())
@@ -113,12 +115,57 @@ def _moments(y: np.ndarray, target: np.ndarray, table: np.ndarray) -> tuple[np.n
     return log_xi, step
 
 
-def probit_moments_compiled(y: np.ndarray, target: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+@numba.njit(nogil=True, cache=True, fastmath=FUSED)
+def _probabilities(y: np.ndarray, A: np.ndarray, std: np.ndarray, draws: np.ndarray, table: np.ndarray) -> np.ndarray:
+    """p_i = ∫ ρ_i(x) Π_j Φ_j(x) dx / std_i, up to a factor that is the same for all."""
+    n, n_classes = y.shape
+    p = np.zeros((n, n_classes))
+    total, rho, centre = np.empty(n_classes), np.empty(n_classes), np.empty(n_classes)
+    for row in range(n):
+        inverse, factor = 1 / std[row], A[row if A.shape[0] > 1 else 0]
+        for s in range(draws.shape[0]):
+            top, bottom = -np.inf, -np.inf
+            for j in range(n_classes):
+                centre[j] = y[row, j]
+                for k in range(draws.shape[1]):
+                    centre[j] += factor[j, k] * draws[s, k]
+                top = max(top, centre[j] + WIDEST * std[row, j])
+                bottom = max(bottom, centre[j] - WIDEST * std[row, j])
+            total[:] = 0.0
+            for node in range(N_ARGMAX):
+                x = bottom + node * (top - bottom) / (N_ARGMAX - 1)
+                log_product = 0.0
+                for j in range(n_classes):
+                    log_phi, rho[j] = _log_phi_and_rho((x - centre[j]) * inverse[j], table)
+                    log_product += log_phi
+                product = exp(log_product)
+                for j in range(n_classes):
+                    total[j] += product * rho[j]
+            scale = 0.0
+            for j in range(n_classes):
+                total[j] *= inverse[j]
+                scale += total[j]
+            for j in range(n_classes):
+                p[row, j] += total[j] / (scale * draws.shape[0])
+    return p
+
+
+def probit_moments(y: np.ndarray, target: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """As `probit.probit_moments`, in chunks of rows on all threads."""
-    n_chunks = min(n_threads(), 1 + y.size // MIN_CHUNK)
-    if n_chunks == 1:
-        return _moments(y, target, TABLE)
-    edges = np.linspace(0, len(y), n_chunks + 1).astype(int)
-    parts = [slice(a, b) for a, b in pairwise(edges)]
-    log_xi, step = zip(*in_threads(lambda part: _moments(y[part], target[part], TABLE), parts))
+    found = _in_chunks(lambda part: _moments(y[part], target[part], TABLE), len(y), y.size)
+    log_xi, step = zip(*found)
     return np.concatenate(log_xi), np.concatenate(step)
+
+
+def class_probabilities(y: np.ndarray, A: np.ndarray, std: np.ndarray, draws: np.ndarray) -> np.ndarray:
+    """As `probit.class_probabilities`, in chunks of rows on all threads."""
+
+    def job(part: slice) -> np.ndarray:
+        return _probabilities(y[part], A[part] if len(A) > 1 else A, std[part], draws, TABLE)
+
+    return np.concatenate(list(_in_chunks(job, len(y), y.size * len(draws))))
+
+
+def _in_chunks(job: Callable[[slice], Any], n_rows: int, n_cells: int) -> Iterator[Any]:
+    edges = np.linspace(0, n_rows, min(n_threads(), 1 + n_cells // MIN_CHUNK) + 1).astype(int)
+    return in_threads(job, [slice(a, b) for a, b in pairwise(edges)])
