@@ -1,4 +1,4 @@
-"""The few functions that the array API standard lacks, for NumPy and PyTorch arrays."""
+"""The few functions that the array API standard lacks or NumPy is slow at, for NumPy and PyTorch arrays."""
 
 from __future__ import annotations
 
@@ -7,8 +7,11 @@ from typing import Any
 import numpy as np
 import scipy.special
 from array_api_compat import array_namespace as _any_namespace
-from array_api_compat import device, is_torch_array
+from array_api_compat import device, is_numpy_array, is_torch_array
 from array_api_compat import numpy as _numpy_namespace
+
+FEW = 8  # matrices that are not worth inverting all at once
+LEAF = 12  # rows of a triangle that is inverted row by row
 
 
 def array_namespace(array: Any) -> Any:
@@ -61,3 +64,32 @@ def zeros(shape: tuple[int, ...], other: Any) -> Any:
 
 def eye(n: int, other: Any) -> Any:
     return array_namespace(other).eye(n, dtype=other.dtype, device=device(other))
+
+
+def inverse_root(precision: Any) -> tuple[Any, Any]:
+    """B with B Bᵀ = precision⁻¹, upper triangular, and log|B Bᵀ|; of one positive definite matrix or a stack."""
+    xp = array_namespace(precision)
+    chol = xp.linalg.cholesky(precision)
+    many = is_numpy_array(chol) and chol.ndim == 3 and len(chol) >= FEW
+    root = inverse_lower(chol) if many else xp.linalg.inv(chol)
+    return xp.matrix_transpose(root), -2 * xp.sum(xp.log(xp.linalg.diagonal(chol)), axis=-1)
+
+
+def inverse_lower(lower: np.ndarray) -> np.ndarray:
+    """The inverses of lower triangular matrices, (n, K, K), all at once; four times as fast as one after the other.
+
+    By halves, [[A, 0], [C, D]]⁻¹ = [[A⁻¹, 0], [−D⁻¹ C A⁻¹, D⁻¹]], and small ones row by row, from row i of L L⁻¹ = I.
+    """
+    k = lower.shape[-1]
+    out = np.zeros_like(lower)
+    if k <= LEAF:
+        pivots = 1 / np.diagonal(lower, axis1=1, axis2=2)
+        for i in range(k):
+            out[:, i, :i] = -pivots[:, i, None] * (lower[:, i, None, :i] @ out[:, :i, :i])[:, 0, :]
+            out[:, i, i] = pivots[:, i]
+        return out
+    half = (k + 1) // 2
+    out[:, :half, :half] = inverse_lower(lower[:, :half, :half])
+    out[:, half:, half:] = inverse_lower(lower[:, half:, half:])
+    out[:, half:, :half] = -(out[:, half:, half:] @ (lower[:, half:, :half] @ out[:, :half, :half]))
+    return out

@@ -14,7 +14,7 @@ from typing import NamedTuple
 from .likelihoods import View
 from .model import Model, ViewModel
 from .moments import dot_group, feature_gamma, group_dot, group_sum, in_cache, w_second, w_trace, weighted_ww
-from .special import array_namespace, eye, zeros
+from .special import array_namespace, eye, inverse_root, zeros
 from .state import (
     Array,
     ColumnGroups,
@@ -108,8 +108,8 @@ def z_covariance(observed: Sequence[Array], told: Sequence[Message]) -> ZPrior:
     for seen, message in zip(observed, told):
         precision = precision + xp.reshape(seen @ message.ww, (-1, n_components, n_components))
         offset = offset + seen @ message.offset
-    logdet = -2 * xp.sum(xp.log(xp.linalg.diagonal(xp.linalg.cholesky(precision))), axis=-1)
-    return ZPrior(xp.linalg.inv(precision), logdet, offset)
+    root, logdet = inverse_root(precision)
+    return ZPrior(root @ xp.matrix_transpose(root), logdet, offset)
 
 
 def prepare_z(block: Block, told: Sequence[Message]) -> ZPrior:
@@ -269,13 +269,13 @@ def update_w(stats: ViewStats, view: ViewPosterior, model: ViewModel) -> ViewPos
         if alone:
             d = features
             precision = gamma[d][:, None, None] * _diagonal(alpha) + tau[d][:, None, None] * stats.zz[g]
-            basis[g], logdet[d] = _inverse_root(precision)
+            basis[g], logdet[d] = inverse_root(precision)
             pull = tau[d][:, None] * (stats.xz[d] - view.b_mean[d][:, None] * stats.z_sum[g])
             half = (pull[:, None, :] @ basis[g])[:, 0, :]
             w_mean[d] = (basis[g] @ half[:, :, None])[:, :, 0]
             continue
         if same_precision:
-            basis[g], log_det = _inverse_root(_diagonal(alpha) + tau[0] * stats.zz[g])
+            basis[g], log_det = inverse_root(_diagonal(alpha) + tau[0] * stats.zz[g])
         else:
             basis[g], eigenvalues = _scaled_eigenbasis(stats.zz[g], alpha)
             log_det = -xp.sum(xp.log(alpha))
@@ -294,13 +294,6 @@ def update_w(stats: ViewStats, view: ViewPosterior, model: ViewModel) -> ViewPos
     if traced:
         w_cov.keep("trace", (w_mean, stats.zz), trace)
     return replace(view, w_mean=w_mean, w_cov=w_cov)
-
-
-def _inverse_root(precision: Array) -> tuple[Array, Array]:
-    """B with B Bᵀ = precision⁻¹, and log|B Bᵀ|; stacks allowed."""
-    xp = array_namespace(precision)
-    chol = xp.linalg.cholesky(precision)
-    return xp.matrix_transpose(xp.linalg.inv(chol)), -2 * xp.sum(xp.log(xp.linalg.diagonal(chol)), axis=-1)
 
 
 def _scaled_eigenbasis(zz: Array, alpha: Array) -> tuple[Array, Array]:

@@ -1,0 +1,36 @@
+"""What NumPy is slow at, against NumPy."""
+
+import numpy as np
+import pytest
+
+from sshiba.special import FEW, inverse_lower, inverse_root
+
+
+@pytest.mark.parametrize("n_matrices", [FEW - 1, FEW + 3])
+@pytest.mark.parametrize("k", [1, 2, 12, 13, 25, 60])
+def test_roots_of_inverses(k: int, n_matrices: int) -> None:
+    rng = np.random.default_rng(k)
+    half = rng.standard_normal((n_matrices, k, k + 2))
+    precision = half @ half.transpose(0, 2, 1) + np.eye(k)
+    root, logdet = inverse_root(precision)
+    np.testing.assert_allclose(root @ root.transpose(0, 2, 1), np.linalg.inv(precision), rtol=1e-9, atol=1e-12)
+    np.testing.assert_allclose(logdet, -np.linalg.slogdet(precision)[1], rtol=1e-12, atol=1e-12)
+    np.testing.assert_allclose(np.tril(root, -1), 0, atol=1e-12)
+    one, log_one = inverse_root(precision[0])
+    np.testing.assert_allclose(one, root[0], rtol=1e-9, atol=1e-12)
+    assert log_one == pytest.approx(logdet[0])
+
+
+def test_inverses_of_bad_triangles_are_as_good_as_those_of_numpy() -> None:
+    """Scales over ten orders of magnitude, as factors have that come and go."""
+    rng = np.random.default_rng(0)
+    scale = 10.0 ** rng.uniform(-5, 5, (20, 40))
+    half = rng.standard_normal((20, 40, 60))
+    lower = np.linalg.cholesky(scale[:, :, None] * (half @ half.transpose(0, 2, 1)) * scale[:, None, :])
+
+    def error(inverse: np.ndarray) -> float:
+        """Of L⁻¹ L = I, each entry in units of the sizes that meet in it."""
+        size = np.abs(inverse) @ np.abs(lower)
+        return float(np.max(np.abs(inverse @ lower - np.eye(40)) / np.maximum(size, 1.0)))
+
+    assert error(inverse_lower(lower)) < 2 * error(np.linalg.inv(lower)) + 1e-14
