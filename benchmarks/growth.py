@@ -47,7 +47,7 @@ def sweep_seconds(
 def in_turns(sizes: Sequence[int], seconds: Callable[[int], float]) -> list[tuple[float, float]]:
     """The time at each size, three times in turns, so that what else the machine does hits all sizes alike."""
     times = np.array([[seconds(size) for size in sizes] for _ in range(3)])
-    return [(size, float(time)) for size, time in zip(sizes, np.median(times, axis=0))]
+    return list(zip(sizes, np.median(times, axis=0).tolist()))
 
 
 def patterns_mask(n: int, d: int, n_patterns: int) -> np.ndarray:
@@ -105,10 +105,12 @@ def main(quick: bool = False) -> list[Row]:
             1,
         ),
         *(
-            Row("growth", f"D from {features[0]} to {features[-1]}, {what}", "1.3 x the least", 1.3, spread, 1, note)
-            for what, spread, note in (
-                ("time per feature", float(each.max() / each.min()), "ratios; least at the largest D"),
-                ("time per further feature", float(further.max() / further.min()), "ratios"),
+            Row(
+                "growth", f"D from {features[0]} to {features[-1]}, {what}", "1.3 x the least", 1.3, spread, 1, "ratios"
+            )
+            for what, spread in (
+                ("time per feature", float(each.max() / each.min())),
+                ("time per further feature", float(further.max() / further.min())),
             )
         ),
         against_products(2000 if quick else 10_000, 2000, 100),

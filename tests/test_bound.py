@@ -171,7 +171,12 @@ def test_what_is_remembered_of_w_is_what_would_be_computed(holes: str) -> None:
             np.testing.assert_allclose(w_second(view), np.einsum("dkk->dk", second), rtol=1e-10)
             for zz in (vs.zz, 2 * vs.zz):
                 expected = np.einsum("dkl,dkl->d", second, zz[vs.groups.index])
-                np.testing.assert_allclose(w_trace(view, zz), expected, rtol=1e-10)
+                np.testing.assert_allclose(w_trace(view, zz, vs.groups), expected, rtol=1e-10)
+        d = len(view.w_mean)
+        for index in (np.zeros(d, dtype=int), np.arange(d), np.arange(d) % 2):  # other holes than those of the fit
+            zz = np.stack([np.eye(view.w_mean.shape[1]) * (g + 1) for g in range(index.max() + 1)])
+            expected = np.einsum("dkl,dkl->d", second, zz[index])
+            np.testing.assert_allclose(w_trace(view, zz, ColumnGroups(index)), expected, rtol=1e-10)
         moved = replace(view, w_mean=view.w_mean + 1)
         np.testing.assert_allclose(w_second(moved), view.w_cov.diagonal + (view.w_mean + 1) ** 2)
 

@@ -5,6 +5,7 @@ import warnings
 import numpy as np
 import pandas as pd
 import pytest
+from scipy.stats import multivariate_normal
 from sklearn.base import clone
 from sklearn.exceptions import ConvergenceWarning, NotFittedError
 
@@ -180,6 +181,25 @@ def test_score_is_a_log_likelihood_in_the_users_units() -> None:
     density = -0.5 * (8 * np.log(2 * np.pi) + np.linalg.slogdet(cov)[1] + quad)
     assert model.score({"X": X}) == pytest.approx(density, abs=0.3)
     assert model.score({"X": X[:, ::-1]}) < model.score({"X": X})
+
+
+@pytest.mark.parametrize("fitted", ["complete", "with holes"])
+def test_score_of_rows_with_other_holes_than_those_of_the_fit(fitted: str) -> None:
+    """Each row near the density of what it shows, whatever the training rows showed."""
+    X = make_views(n=400)["X"]
+    training = X.copy()
+    if fitted == "with holes":
+        training[:5, 0] = training[7:12, 3] = np.nan
+    model = fit({"X": training})
+    W, b, noise = model.weights_["X"], model.bias_["X"], model.noise_std_["X"]
+    cov = W @ W.T + np.diag(noise**2)
+    for often_missing in (0.0, 0.9):
+        new = np.where(np.random.default_rng(0).random((50, 8)) < often_missing * (np.arange(8) < 2), np.nan, X[:50])
+        density = []
+        for row in new:
+            seen = ~np.isnan(row)
+            density.append(multivariate_normal(b[seen], cov[np.ix_(seen, seen)]).logpdf(row[seen]))
+        assert model.score({"X": new}) == pytest.approx(np.mean(density), abs=0.3)
 
 
 def test_weight_pulls_the_factors_to_a_view() -> None:

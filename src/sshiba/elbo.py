@@ -65,6 +65,6 @@ def gamma_term(q: Gamma, prior: Gamma | None) -> Array:
     """E log p − E log q of Gamma variables, written out."""
     assert prior is not None
     xp = array_namespace(q.rate)
-    log_p = prior.log_scale + xp.zeros_like(q.rate) + (prior.shape - 1) * q.log_mean - prior.rate * q.mean
+    log_p = prior.log_scale + (prior.shape - 1) * q.log_mean - prior.rate * q.mean
     log_q = q.log_scale + (q.shape - 1) * q.log_mean - q.shape
     return xp.sum(log_p - log_q)

@@ -22,24 +22,27 @@ def w_second(view: ViewPosterior) -> Array:
     return view.w_cov.kept("second", (view.w_mean,), lambda: view.w_cov.diagonal + view.w_mean**2)
 
 
-def w_trace(view: ViewPosterior, zz: Array) -> Array:
-    """tr(<w_d w_dᵀ> zz_g) with g the column group of d, (D,)."""
-    return view.w_cov.kept("trace", (view.w_mean, zz), lambda: _w_trace(view, zz))
+def w_trace(view: ViewPosterior, zz: Array, groups: ColumnGroups) -> Array:
+    """tr(<w_d w_dᵀ> zz_g) with g the group of d in `groups`, (D,); they need not be the groups of the fit."""
+    return view.w_cov.kept("trace", (view.w_mean, zz), lambda: _w_trace(view, zz, groups))
 
 
-def _w_trace(view: ViewPosterior, zz: Array) -> Array:
+def _w_trace(view: ViewPosterior, zz: Array, groups: ColumnGroups) -> Array:
     xp = array_namespace(zz)
     cov = view.w_cov
     out = xp.empty_like(view.b_mean)
-    for g, features, alone in cov.groups.parts:
-        zz_g, basis = zz[g], cov.basis[g]
-        inner = xp.sum(basis * (zz_g @ basis), axis=-2)  # diag(Bᵀ zz B)
-        if alone:
-            w = view.w_mean[features]
-            out[features] = xp.vecdot((w[:, None, :] @ zz_g)[:, 0, :], w) + xp.vecdot(cov.spread[features], inner)
+    for g, features, alone in groups.parts:
+        fitted = cov.groups.index[features]
+        if not alone and (fitted == fitted[0]).all():
+            zz_g, basis = zz[g], cov.basis[int(fitted[0])]
+            inner = xp.sum(basis * (zz_g @ basis), axis=-2)  # diag(Bᵀ zz B)
+            for d in in_cache(features, *view.w_mean.shape):
+                out[d] = xp.vecdot(view.w_mean[d] @ zz_g, view.w_mean[d]) + cov.spread[d] @ inner
             continue
-        for d in in_cache(features, *view.w_mean.shape):
-            out[d] = xp.vecdot(view.w_mean[d] @ zz_g, view.w_mean[d]) + cov.spread[d] @ inner
+        w, zz_g = view.w_mean[features], zz[g] if alone else zz[g][None]
+        basis = cov.basis[g] if groups is cov.groups else cov.basis[fitted]
+        inner = xp.sum(basis * (zz_g @ basis), axis=-2)
+        out[features] = xp.vecdot((w[:, None, :] @ zz_g)[:, 0, :], w) + xp.vecdot(cov.spread[features], inner)
     return out
 
 

@@ -140,7 +140,8 @@ def noise_variance(view: ViewPosterior) -> Array:
 def log_likelihood(engine: MemoryEngine, posterior: Posterior) -> float:
     """Σ_n of the bound on log p(row), in the model's units, the globals fixed at their posterior."""
     stats: Stats = reduce(add, (collect(p.block, p.x, p.z_mean, p.z_prior) for p in infer_rows(engine, posterior)))
-    data = sum(float(x_term(vs, view) + vs.bound) for vs, view in zip(stats.views, posterior.views))
+    views = [replace(view, w_cov=replace(view.w_cov)) for view in posterior.views]  # what is remembered goes with them
+    data = sum(float(x_term(vs, view) + vs.bound) for vs, view in zip(stats.views, views))
     return float(z_term(stats)) + data
 
 
@@ -162,7 +163,7 @@ def r2(posterior: Posterior, stats: Stats) -> np.ndarray:
         cross = vs.xz - b[:, None] * vs.z_sum[index]
         own = xp.sum(2 * w * cross - w**2 * xp.linalg.diagonal(vs.zz)[index], axis=0)
         point = replace(view, w_cov=replace(view.w_cov, spread=xp.zeros_like(view.w_cov.spread)))
-        together = xp.sum(2 * w * cross) - xp.sum(w_trace(point, vs.zz))
+        together = xp.sum(2 * w * cross) - xp.sum(w_trace(point, vs.zz, vs.groups))
         explained = np.append(np.asarray(own), float(together))
         columns.append(np.clip(explained / max(float(total), np.finfo(float).tiny), 0.0, 1.0))
     return np.stack(columns, axis=1)

@@ -10,7 +10,7 @@ from array_api_compat import array_namespace as _any_namespace
 from array_api_compat import device, is_numpy_array, is_torch_array
 from array_api_compat import numpy as _numpy_namespace
 
-FEW = 8  # matrices that are not worth inverting all at once
+FEW = 32  # matrices that are not worth inverting all at once
 LEAF = 12  # rows of a triangle that is inverted row by row
 
 
@@ -76,7 +76,7 @@ def inverse_root(precision: Any) -> tuple[Any, Any]:
 
 
 def inverse_lower(lower: np.ndarray) -> np.ndarray:
-    """The inverses of lower triangular matrices, (n, K, K), all at once; four times as fast as one after the other.
+    """The inverses of lower triangular matrices, (n, K, K), all at once; several times as fast as one after the other.
 
     By halves, [[A, 0], [C, D]]⁻¹ = [[A⁻¹, 0], [−D⁻¹ C A⁻¹, D⁻¹]], and small ones row by row, from row i of L L⁻¹ = I.
     """

@@ -105,13 +105,13 @@ class RowCovariance:
 
     def kept(self, name: str, key: tuple[Array, ...], compute: Callable[[], Array]) -> Array:
         """What `compute` gives, remembered for the last `key`: several updates and the bound ask for the same."""
-        last = self.__dict__.get(name)
-        if last is None or any(a is not b for a, b in zip(last[0], key)):
+        last = self.__dict__.get(f"_{name}")
+        if last is None or any(a is not b for a, b in zip(last[0], key, strict=True)):
             return self.keep(name, key, compute())
         return last[1]
 
     def keep(self, name: str, key: tuple[Array, ...], value: Array) -> Array:
-        self.__dict__[name] = (key, value)
+        self.__dict__[f"_{name}"] = (key, value)
         return value
 
     @cached_property

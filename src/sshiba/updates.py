@@ -360,7 +360,7 @@ def residual_second(stats: ViewStats, view: ViewPosterior) -> Array:
     xp = array_namespace(view.w_mean)
     index, w, b = stats.groups.index, view.w_mean, view.b_mean
     cross = xp.vecdot(w, stats.xz) + b * stats.x_sum
-    fitted = w_trace(view, stats.zz) + 2 * b * dot_group(w, stats.z_sum, stats.groups)
+    fitted = w_trace(view, stats.zz, stats.groups) + 2 * b * dot_group(w, stats.z_sum, stats.groups)
     return stats.xx - 2 * cross + fitted + stats.n[index] * (b**2 + view.b_var)
 
 

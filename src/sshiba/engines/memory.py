@@ -163,7 +163,7 @@ def choose_gram(engine: str, blocks: Sequence[Block], n_components: int) -> bool
     n = sum(block.n for block in blocks)
     S = sum(len(blocks[0].views[i].groups.index) for i in static)
     T = sum(len(blocks[0].views[i].groups.index) for i in latent)
-    direct = n * (2 * (S + 2 * T) * n_components + n_components**2)
+    direct = n * (2 * (S + 2 * T) * n_components + 2 * n_components**2)
     # Narrow products run at the speed of memory, not of multiplication: T counts for 16 at least.
     gram = (S + T) * ((S + T) * n_components + 2 * n_components**2) + n * (2 * S * max(T, 16) + 3 * T**2 if T else 0)
     fits = max(BLOCK_BYTES, 8 * n * S) >= 8 * S * S

@@ -39,6 +39,7 @@ def class_probabilities(y: Array, A: Array, std: Array) -> Array:
     """
     draws, fast = sobol_normal(A.shape[2]), compiled()
     if fast is not None and is_numpy_array(y):
+        std = np.broadcast_to(std, y.shape)
         return fast.class_probabilities(*(np.ascontiguousarray(v, dtype=np.float64) for v in (y, A, std)), draws)
     return sum(argmax_probabilities(y + A @ like(u, y), std) for u in draws) / len(draws)
 

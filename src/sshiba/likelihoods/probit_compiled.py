@@ -47,8 +47,8 @@ TABLE = _taylor_table()
 
 @numba.njit(inline="always", fastmath=FUSED)
 def _log_phi_and_rho(a: float, table: np.ndarray) -> tuple[float, float]:
-    if a >= HIGHEST:
-        return 0.0, 0.0
+    if not a < HIGHEST:
+        return (a, a) if a != a else (0.0, 0.0)
     if a < LOWEST:
         inverse = 1 / (a * a)
         series = inverse * (1 - inverse * (2.5 - inverse * (37 / 3)))

@@ -29,7 +29,7 @@ def cells(quick: bool) -> Iterator[Cell]:
         if method in OURS:
             fitted = Cell("multiview", {"views": UNKNOWN, **kept}, cost)
             yield fitted
-        yield Cell("multiview", {"views": KNOWN, **kept}, cost, fitted, is_baseline)
+        yield Cell("multiview", {"views": KNOWN, **kept}, cost if fitted is None else 1, fitted, is_baseline)
 
 
 def compute(cell: Cell, before: Result | None = None) -> Result:
@@ -56,7 +56,7 @@ def compute(cell: Cell, before: Result | None = None) -> Result:
     )
     answer = METHODS[cell.options["method"]](task, quick)
     result = scored(answer, attributes[test])
-    if views == UNKNOWN and answer.model is not None:
-        known = label_scores(answer.model, replace(task, extra_test={"person": person[test]}))
-        result.arrays["known"] = known.astype(np.float32)
+    if views == UNKNOWN:
+        assert answer.model is not None
+        result.arrays["known"] = label_scores(answer.model, replace(task, extra_test={"person": person[test]}))
     return result

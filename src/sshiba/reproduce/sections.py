@@ -111,7 +111,7 @@ def aviris(found: Found, folder: Path) -> Section:
 
 
 def missing_data(found: Found, folder: Path) -> Section:
-    rows = missing.LINES
+    rows = {row: kind for row, kind in missing.LINES.items() if pick(found, row=kind[0], settings=kind[1])}
 
     def place(row: str, column: str) -> Score | None:
         return score(pick(found, row=rows[row][0], settings=rows[row][1], data=column))
