@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+import time
 import warnings
 
 import blas
@@ -21,13 +22,14 @@ def main() -> None:
     console = Console(stderr=True)
     rows: list[Row] = []
     for module in (holes, kernels, textbook, peers, growth, blas, mofa):
-        console.print(f"{module.__name__} ...")
+        began = time.perf_counter()
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
             try:
                 rows += module.main(quick)
             except ImportError as error:
                 console.print(f"{module.__name__}: left out, {error}. Install it with: pip install 'sshiba[bench]'")
+        console.print(f"{module.__name__}: {time.perf_counter() - began:.0f} s")
     report(rows, "quick" if quick else "bench")
 
 
