@@ -45,10 +45,10 @@ format: setup  ## rewrite files in the house style
 	$(BIN)/ruff check --fix .
 	$(BIN)/ruff format .
 
-reproduce: setup  ## the paper's experiments (hours, resumable); QUICK=--quick takes ten minutes
+reproduce: setup  ## the paper's experiments (hours, resumable); QUICK=--quick takes five minutes
 	$(BIN)/sshiba reproduce $(QUICK)
 
-bench: setup  ## all benchmarks, peers beside us (about half an hour); QUICK=--quick takes five minutes
+bench: setup  ## all benchmarks, peers beside us (twenty minutes); QUICK=--quick takes four
 	$(BIN)/python -m pip install --quiet -e '.[bench]'
 	$(BIN)/python benchmarks/run.py $(QUICK)
 
