@@ -28,6 +28,7 @@ MLP_GRID = {"hidden_layer_sizes": [(50,), (100,), (300,)], "alpha": [1e-3, 1.0]}
 MLP_FOLDS = 3
 # Tried by cross-validation on the training rows, at most so many of them, with at most so many sweeps each:
 WEIGHTS = (1.0, 3.0)  # of classes
+EXTRA_WEIGHTS = (1.0, 100.0)  # of an extra view: one value beside thousands of inputs
 ALPHAS = (Priors().alpha, (0.1, 0.1))
 PRIORS = tuple(Priors(alpha=alpha, noise_floor=floor) for alpha in ALPHAS for floor in (1e-3, 1e-5))
 TUNING_ROWS, TUNING_SWEEPS = 2000, 300
@@ -139,10 +140,11 @@ def sshiba_tuned(task: Task, quick: bool) -> Answer:
 
 
 def tuned(model: SSHIBA, views: Mapping[str, np.ndarray], quick: bool) -> tuple[SSHIBA, dict[str, Any]]:
-    """The model with a prior of alpha, a noise floor and a weight of classes chosen on the training rows; and these."""
+    """The model with a prior of alpha, a noise floor and weights of classes chosen on the training rows; and these."""
     grid: dict[str, Any] = {"priors": PRIORS[::3] if quick else PRIORS}
-    if views["labels"].ndim == 1:
-        grid["labels.weight"] = WEIGHTS
+    for name, values in views.items():
+        if values.ndim == 1:
+            grid[f"{name}.weight"] = WEIGHTS if name == "labels" else EXTRA_WEIGHTS
     trial = clone(model).set_params(n_init=1, max_iter=TUNING_SWEEPS)
     rows = np.sort(np.random.default_rng(SEED).permutation(len(views["labels"]))[:TUNING_ROWS])
     some = {name: values[rows] for name, values in views.items()}
