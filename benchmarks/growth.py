@@ -9,6 +9,7 @@ from collections.abc import Callable, Sequence
 
 import numpy as np
 from common import OUT, Row, interleaved, machine, report
+from threadpoolctl import threadpool_limits
 
 from sshiba.coding import ViewData
 from sshiba.elbo import elbo
@@ -72,13 +73,23 @@ def against_products(n: int, d: int, k: int) -> Row:
     return Row("share", f"direct sweep, N={n}, D={d}, K={k}", "bare products", products, whole, 0.5, note)
 
 
+def per_feature(points: Sequence[tuple[float, float]], threads: str) -> Row:
+    """How far the time per feature, most to least, is from constant."""
+    each = np.array([seconds / d for d, seconds in points])
+    what = f"D from {points[0][0]} to {points[-1][0]}, {threads}: time per feature"
+    return Row("growth", what, "1.3 x the least", 1.3, float(each.max() / each.min()), 1, "ratios")
+
+
 def main(quick: bool = False) -> list[Row]:
     curves: dict[str, list[tuple[float, float]]] = {}
     rows_ = (10_000, 100_000) if quick else (10_000, 100_000, 1_000_000)
     curves["rows N (D=200, K=25, complete)"] = in_turns(rows_, lambda n: sweep_seconds(n, 200, 25, repeats=9))
     features = (500, 2000) if quick else (500, 1000, 2000, 4000, 8000)
-    by_d = in_turns(features, lambda d: sweep_seconds(500, d, 100, select=True))
-    curves["features D (selection, N=500, K=100)"] = by_d
+    by_d = {}
+    for limit, threads in ((1, "one thread"), (None, "all threads")):
+        with threadpool_limits(limit):
+            by_d[threads] = in_turns(features, lambda d: sweep_seconds(500, d, 100, select=True))
+        curves[f"features D (selection, N=500, K=100, {threads})"] = by_d[threads]
     factors = (25, 100) if quick else (25, 50, 100, 200)
     curves["factors K (N=2000, D=500)"] = [(k, sweep_seconds(2000, 500, k)) for k in factors]
     rng = np.random.default_rng(0)
@@ -93,8 +104,6 @@ def main(quick: bool = False) -> list[Row]:
     (OUT / "growth.json").write_text(json.dumps({"machine": machine(), "curves": curves}, indent=1))
     draw(curves)
     by_n = curves["rows N (D=200, K=25, complete)"]
-    each = np.array([s / d for d, s in by_d])
-    further = np.diff([s for _, s in by_d]) / np.diff([d for d, _ in by_d])
     return [
         Row(
             "growth",
@@ -104,15 +113,7 @@ def main(quick: bool = False) -> list[Row]:
             by_n[-1][1],
             1,
         ),
-        *(
-            Row(
-                "growth", f"D from {features[0]} to {features[-1]}, {what}", "1.3 x the least", 1.3, spread, 1, "ratios"
-            )
-            for what, spread in (
-                ("time per feature", float(each.max() / each.min())),
-                ("time per further feature", float(further.max() / further.min())),
-            )
-        ),
+        *(per_feature(points, threads) for threads, points in by_d.items()),
         against_products(2000 if quick else 10_000, 2000, 100),
     ]
 
