@@ -9,9 +9,6 @@ import scipy.special
 from array_api_compat import array_namespace as _any_namespace
 from array_api_compat import device, is_numpy_array, is_torch_array
 from array_api_compat import numpy as _numpy_namespace
-from scipy.linalg.lapack import dtrtri
-
-from .threads import BLAS
 
 FEW = 32  # matrices that are not worth inverting all at once
 LEAF = 12  # rows of a triangle that is inverted row by row
@@ -73,24 +70,9 @@ def inverse_root(precision: Any) -> tuple[Any, Any]:
     """B with B Bᵀ = precision⁻¹, upper triangular, and log|B Bᵀ|; of one positive definite matrix or a stack."""
     xp = array_namespace(precision)
     chol = xp.linalg.cholesky(precision)
-    upper = xp.matrix_transpose(chol)
-    if not is_numpy_array(chol):
-        root = xp.linalg.inv(upper)
-    elif chol.ndim == 3 and len(chol) >= FEW:
-        root = xp.matrix_transpose(inverse_lower(chol))
-    elif chol.ndim == 3:
-        root = np.array([dtrtri(one)[0] for one in upper]).reshape(chol.shape)
-    else:
-        root = dtrtri(upper)[0]
-    return root, -2 * xp.sum(xp.log(xp.linalg.diagonal(chol)), axis=-1)
-
-
-def eigh(symmetric: Any) -> tuple[Any, Any]:
-    """Eigenvalues and vectors of a K x K matrix, on one thread: two wait for each other more than they work."""
-    if not is_numpy_array(symmetric):
-        return array_namespace(symmetric).linalg.eigh(symmetric)
-    with BLAS.limit(limits=1):
-        return np.linalg.eigh(symmetric)
+    many = is_numpy_array(chol) and chol.ndim == 3 and len(chol) >= FEW
+    root = inverse_lower(chol) if many else xp.linalg.inv(chol)
+    return xp.matrix_transpose(root), -2 * xp.sum(xp.log(xp.linalg.diagonal(chol)), axis=-1)
 
 
 def inverse_lower(lower: np.ndarray) -> np.ndarray:

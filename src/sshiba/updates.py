@@ -14,7 +14,7 @@ from typing import NamedTuple
 from .likelihoods import View
 from .model import Model, ViewModel
 from .moments import dot_group, feature_gamma, group_dot, group_sum, in_cache, w_second, w_trace, weighted_ww
-from .special import array_namespace, eigh, eye, inverse_root, zeros
+from .special import array_namespace, eye, inverse_root, zeros
 from .state import (
     Array,
     ColumnGroups,
@@ -305,7 +305,7 @@ def _scaled_eigenbasis(zz: Array, alpha: Array) -> tuple[Array, Array]:
     order = xp.argsort(alpha)
     back = xp.argsort(order)
     a = 1 / xp.sqrt(alpha[order])
-    eigenvalues, vectors = eigh(a[:, None] * zz[order][:, order] * a[None, :])
+    eigenvalues, vectors = xp.linalg.eigh(a[:, None] * zz[order][:, order] * a[None, :])
     return (a[:, None] * vectors)[back], xp.where(eigenvalues > 0, eigenvalues, 0.0)
 
 
