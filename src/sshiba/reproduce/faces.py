@@ -1,6 +1,6 @@
 """Feature selection on faces: latent faces, relevance masks, and the AUC of models refitted on fewer pixels.
 
-Pixels are ranked in two ways: by relevance, 1 / E[gamma], as in the paper, and by influence on the labels.
+Pixels are ranked by relevance, 1 / E[gamma], as in the paper; by influence on the labels; and, for control, at random.
 """
 
 from __future__ import annotations
@@ -16,10 +16,11 @@ from .cells import SEED, Cell, Result
 from .methods import of_all_classes
 
 TARGETS = ("identity", "attributes")
-RANKINGS = ("relevance", "influence")
+MASKS = ("relevance", "influence")
+RANKINGS = (*MASKS, "random")
 SHARES = {
     "identity": (0.01, 0.02, 0.05, 0.1, 0.2, 0.3, 0.4, 0.5, 0.75),
-    "attributes": (0.02, 0.05, 0.1, 0.2, 0.4, 0.6),
+    "attributes": (0.02, 0.05, 0.1, 0.2, 0.4, 0.5, 0.6),
 }
 QUICK_SHARES = (0.02, 0.1, 0.4)
 N_COMPONENTS = {"identity": 100, "attributes": 200}
@@ -63,7 +64,7 @@ def compute(cell: Cell, before: Result | None = None) -> Result:
     kept = np.arange(pixels.shape[1])
     if before is not None:
         n = max(1, round(share * pixels.shape[1]))
-        kept = np.sort(np.argsort(-before.arrays[cell.options["ranking"]], kind="stable")[:n])
+        kept = np.sort(ranked(cell.options["ranking"], before)[:n])
     model, paths = fit(pixels[is_train][:, kept], labels[is_train], target, quick, whole=before is None)
     scores = np.asarray(model.predict_proba({"pixels": pixels[~is_train][:, kept]}, "labels"))
     if target == "identity":
@@ -82,6 +83,13 @@ def compute(cell: Cell, before: Result | None = None) -> Result:
         "r2": model.r2_.to_numpy(),
     }
     return Result(numbers, arrays | {f"elbo_{i}": np.array(path) for i, path in enumerate(paths)})
+
+
+def ranked(ranking: str, whole: Result) -> np.ndarray:
+    """All pixels, the best first."""
+    if ranking == "random":
+        return np.random.default_rng(SEED).permutation(len(whole.arrays["relevance"]))
+    return np.argsort(-whole.arrays[ranking], kind="stable")
 
 
 def fit(

@@ -27,6 +27,7 @@ class Problem:
     is_train: np.ndarray
     n_labels: int
     n_components: int
+    indicators: np.ndarray  # (n, L) of 0 / 1: what subsamples are stratified by, whatever the coding of the labels
 
     def task(self, part: str) -> Task:
         """Train on all training rows, or on one fifth of them ("20 %, 0" to "20 %, 4")."""
@@ -42,8 +43,7 @@ class Problem:
         """Stratified by iterative stratification (Sechidis et al.), as in the paper."""
         from iterstrat.ml_stratifiers import MultilabelStratifiedKFold
 
-        labels = self.labels[rows]
-        indicators = np.eye(self.n_labels, dtype=int)[labels] if labels.ndim == 1 else labels
+        indicators = self.indicators[rows]
         split = MultilabelStratifiedKFold(N_PARTS, shuffle=True, random_state=SEED).split(indicators, indicators)
         return [part for _, part in split]
 
@@ -56,7 +56,7 @@ def mulan(data: datasets.Dataset, n_components: int) -> Problem:
     assert data.is_train is not None
     labels = data.views["labels"].to_numpy()
     inputs = data.views["features"].to_numpy(float)
-    return Problem(inputs, labels, data.is_train, labels.shape[1], n_components)
+    return Problem(inputs, labels, data.is_train, labels.shape[1], n_components, labels)
 
 
 def aviris(pixels: str, coding: str, quick: bool) -> Problem:
@@ -72,12 +72,10 @@ def aviris(pixels: str, coding: str, quick: bool) -> Problem:
     train, _ = train_test_split(np.arange(len(crop)), train_size=0.7, stratify=crop, random_state=SEED)
     is_train = np.zeros(len(crop), dtype=bool)
     is_train[train] = True
-    if coding == "multilabel":
-        labels = (crop[:, None] == np.arange(1, 17)).astype(int)
-    else:
-        labels = crop - crop.min()
+    indicators = (crop[:, None] == np.unique(crop)).astype(int)
+    labels = indicators[:, -16:] if coding == "multilabel" else crop - crop.min()
     n_labels = labels.shape[1] if labels.ndim == 2 else int(labels.max()) + 1
-    return Problem(inputs, labels, is_train, n_labels, QUICK_FACTORS if quick else 200)
+    return Problem(inputs, labels, is_train, n_labels, QUICK_FACTORS if quick else 200, indicators)
 
 
 def fewer(classes: np.ndarray, n: int) -> np.ndarray:

@@ -3,17 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
 from sklearn.base import BaseEstimator, clone
 from sklearn.cross_decomposition import CCA
 from sklearn.decomposition import PCA
+from sklearn.kernel_approximation import Nystroem
 from sklearn.linear_model import LogisticRegression, RidgeCV
 from sklearn.model_selection import GridSearchCV, KFold, StratifiedKFold
 from sklearn.multiclass import OneVsRestClassifier
 from sklearn.neural_network import MLPClassifier
+from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
 from .. import SSHIBA, Binary, Categorical, Priors, Real, tune
@@ -32,6 +34,8 @@ EXTRA_WEIGHTS = (1.0, 100.0)  # of an extra view: one value beside thousands of 
 ALPHAS = (Priors().alpha, (0.1, 0.1))
 PRIORS = tuple(Priors(alpha=alpha, noise_floor=floor) for alpha in ALPHAS for floor in (1e-3, 1e-5))
 TUNING_ROWS, TUNING_SWEEPS = 2000, 300
+LANDMARKS, QUICK_LANDMARKS = 1000, 200  # of the kernel view
+KERNEL_PRIORS = Priors(alpha=(0.1, 0.1), noise_floor=1e-5)
 
 
 @dataclass(frozen=True)
@@ -71,6 +75,7 @@ class Answer:
     size: int | None = None  # factors, components or hidden units
     chosen: dict[str, Any] = field(default_factory=dict)
     model: SSHIBA | None = None
+    task: Task | None = None  # as the model saw it
     paths: list[np.ndarray] = field(default_factory=list)  # the bound of each restart
 
 
@@ -102,7 +107,7 @@ def fit_and_predict(model: SSHIBA, task: Task, chosen: Mapping[str, Any] | None 
     model.set_params(callback=lambda progress: paths[progress.restart].append(progress.elbo))
     model.fit(training_views(task))
     bounds = [np.array(path) for path in paths]
-    return Answer(label_scores(model, task), model.n_components_, dict(chosen or {}), model, bounds)
+    return Answer(label_scores(model, task), model.n_components_, dict(chosen or {}), model, task, bounds)
 
 
 def label_scores(model: SSHIBA, task: Task) -> np.ndarray:
@@ -152,6 +157,22 @@ def tuned(model: SSHIBA, views: Mapping[str, np.ndarray], quick: bool) -> tuple[
     chosen = {key: value for key, value in found.options.items() if key != "priors"}
     chosen |= {"alpha": found.options["priors"].alpha, "noise_floor": found.options["priors"].noise_floor}
     return found.model.set_params(n_init=model.n_init, max_iter=model.max_iter), chosen
+
+
+def sshiba_kernel(task: Task, quick: bool) -> Answer:
+    """With a further view of the same inputs: linear in features of a kernel, it is not linear in them."""
+    task = with_kernel_views(task, QUICK_LANDMARKS if quick else LANDMARKS)
+    return sshiba(task, quick, Real(), label_view(task), priors=KERNEL_PRIORS)
+
+
+def with_kernel_views(task: Task, n_landmarks: int) -> Task:
+    """Beside each view its Nyström features for a Gaussian kernel, of width sqrt(D) in standard deviations."""
+    train, test = dict(task.train), dict(task.test)
+    for name, values in task.train.items():
+        features = Nystroem(n_components=min(n_landmarks, len(values)), random_state=SEED)
+        kernel = make_pipeline(StandardScaler(), features).fit(values)
+        train[f"{name}, kernel"], test[f"{name}, kernel"] = kernel.transform(values), kernel.transform(task.test[name])
+    return replace(task, train=train, test=test)
 
 
 def bibfa(task: Task, quick: bool) -> Answer:
@@ -282,6 +303,7 @@ METHODS: dict[str, Method] = {
     "SSHIBA, paper's settings": sshiba_paper,
     "SSHIBA, defaults": sshiba_default,
     "SSHIBA, tuned": sshiba_tuned,
+    "SSHIBA, kernel view": sshiba_kernel,
     "BIBFA": bibfa,
     "CCA": cca,
     "CCA + logistic": cca_logistic,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -53,7 +54,7 @@ def problem(data: str, quick: bool) -> Problem:
     """AVIRIS: labelled pixels, classes, at most 60 factors: each row with its own holes is a system of its own."""
     if data == "aviris":
         found = aviris("labelled", "categorical", quick)
-        return Problem(found.inputs, found.labels, found.is_train, found.n_labels, min(found.n_components, 60))
+        return replace(found, n_components=min(found.n_components, 60))
     loaded = datasets.load_yeast() if data == "yeast" else datasets.load_scene()
     return mulan(loaded, 40 if quick else 100)
 

@@ -57,6 +57,6 @@ def compute(cell: Cell, before: Result | None = None) -> Result:
     answer = METHODS[cell.options["method"]](task, quick)
     result = scored(answer, attributes[test])
     if views == UNKNOWN:
-        assert answer.model is not None
-        result.arrays["known"] = label_scores(answer.model, replace(task, extra_test={"person": person[test]}))
+        assert answer.model is not None and answer.task is not None
+        result.arrays["known"] = label_scores(answer.model, replace(answer.task, extra_test={"person": person[test]}))
     return result
