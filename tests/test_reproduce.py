@@ -11,12 +11,17 @@ import pandas as pd
 import pytest
 from rich.console import Console
 
+from sshiba.datasets import Dataset, DatasetError
+from sshiba.metrics import auc_mc
 from sshiba.reproduce import EXPERIMENTS, missing, multiview
-from sshiba.reproduce.cells import Cell, Result, Store, run_cells
-from sshiba.reproduce.labels import Problem, fewer
-from sshiba.reproduce.methods import METHODS, Task, sshiba_default
+from sshiba.reproduce.cells import Cell, Result, Store, quiet, run_cells
+from sshiba.reproduce.faces import ranked
+from sshiba.reproduce.figures import Point, auc_by_share, scores
+from sshiba.reproduce.labels import Problem, aviris, fewer
+from sshiba.reproduce.methods import METHODS, Task, sshiba_default, sshiba_kernel
 from sshiba.reproduce.missing import imputer, remove
-from sshiba.reproduce.tables import Score, goal, goals_table, grid, markdown, tick
+from sshiba.reproduce.sections import several_views
+from sshiba.reproduce.tables import Score, goal, goals_table, grid, markdown, score, tick
 
 
 def quiet_console() -> Console:
@@ -89,9 +94,6 @@ def small_task(categorical: bool) -> tuple[Task, np.ndarray]:
 @pytest.mark.parametrize("categorical", [False, True])
 @pytest.mark.parametrize("method", METHODS)
 def test_every_method_predicts(method: str, categorical: bool) -> None:
-    from sshiba.metrics import auc_mc
-    from sshiba.reproduce.cells import quiet
-
     task, truth = small_task(categorical)
     with quiet():
         answer = METHODS[method](task, True)
@@ -122,11 +124,44 @@ def test_fifths_are_disjoint_and_hold_rare_labels() -> None:
     labels = np.zeros((300, 3), dtype=int)
     labels[:150, 0], labels[::3, 1] = 1, 1
     labels[rng.choice(200, 10, replace=False), 2] = 1
-    problem = Problem(rng.random((300, 2)), labels, np.arange(300) < 200, 3, 2)
+    problem = Problem(rng.random((300, 2)), labels, np.arange(300) < 200, 3, 2, labels)
     parts = problem.fifths(np.arange(200))
     assert sorted(np.concatenate(parts).tolist()) == list(range(200))
     assert [int(labels[part, 2].sum()) for part in parts] == [2] * 5
     assert len(problem.task("20 %, 3").labels) == len(parts[3])
+
+
+def test_both_codings_of_the_crops_train_on_the_same_rows(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Background is a class under one coding and the absence of labels under the other."""
+    rng = np.random.default_rng(0)
+    crop, names = np.repeat(np.arange(17), 40), np.array([f"crop {i}" for i in range(17)])
+    bands = {"X": rng.random((680, 3)), "band": np.arange(3)}
+    np.savez(tmp_path / "indian_pines_200.npz", **bands, y=crop, class_names=names, shape=np.array([20, 34]))
+    monkeypatch.setenv("SSHIBA_DATA", str(tmp_path))
+    several, one = (aviris("all", coding, False) for coding in ("multilabel", "categorical"))
+    assert (several.n_labels, one.n_labels) == (16, 17)
+    rows = np.flatnonzero(one.is_train)
+    for a, b in zip(several.fifths(rows), one.fifths(rows)):
+        np.testing.assert_array_equal(a, b)
+    np.testing.assert_array_equal(several.labels.argmax(axis=1)[crop > 0], one.labels[crop > 0] - 1)
+
+
+def test_a_kernel_view_tells_what_no_line_can() -> None:
+    """Label 1 where the point is far from the middle."""
+    x = np.random.default_rng(0).standard_normal((400, 2))
+    far = (np.sum(x**2, axis=1) > 1.4).astype(int)
+    task = Task({"x": x[:300]}, {"x": x[300:]}, far[:300], 2, 20)
+    value = {f: auc_mc(far[300:], f(task, True).scores).value for f in (sshiba_default, sshiba_kernel)}
+    assert value[sshiba_default] < 0.7
+    assert value[sshiba_kernel] > 0.95
+
+
+def test_random_pixels_are_the_same_at_every_share() -> None:
+    whole = Result({}, {"relevance": np.array([0.1, 0.3, 0.2]), "influence": np.array([3.0, 1.0, 2.0])})
+    assert ranked("relevance", whole).tolist() == [1, 2, 0]
+    assert ranked("influence", whole).tolist() == [0, 2, 1]
+    assert sorted(ranked("random", whole)) == [0, 1, 2]
+    assert ranked("random", whole).tolist() == ranked("random", whole).tolist()
 
 
 def test_fewer_rows_keep_every_class() -> None:
@@ -180,6 +215,45 @@ def test_identity_of_new_faces_is_told_to_a_model_that_is_fitted_already(
     assert len(sizes) == 1
 
 
+def test_faces_without_attributes_are_refused_before_any_work(monkeypatch: pytest.MonkeyPatch) -> None:
+    """As they come when they are fetched."""
+    monkeypatch.setattr(multiview.datasets, "load_faces", lambda: Dataset({"pixels": pd.DataFrame()}))
+    with pytest.raises(DatasetError, match=r"lfw7_60x40\.npz"):
+        EXPERIMENTS["multiview"].needs[0]()
+
+
+def test_without_the_identity_other_methods_have_the_pixels_alone(tmp_path: Path) -> None:
+    numbers = {"size": None, "left_out": 0}
+    cells = [
+        Cell("multiview", {"method": "ridge", "views": v, "quick": True}) for v in (multiview.TWO, multiview.KNOWN)
+    ]
+    found = {c.name: (c, Result({**numbers, "auc": auc})) for c, auc in zip(cells, (0.7, 0.8))}
+    table = several_views(found, tmp_path).tables[0].frame.set_index("")
+    assert table.loc["ridge", list(multiview.VIEWS)].tolist() == ["0.700", "0.700", "0.800"]
+
+
+def test_a_curve_may_lack_a_share_that_another_has(tmp_path: Path) -> None:
+    whole = Point(1.0, 0.9, 5, None)
+    curves = {
+        "relevance": [Point(0.1, 0.6, 2, np.array([0])), whole],
+        "influence": [Point(0.1, 0.7, 2, np.array([1])), Point(0.5, 0.8, 2, np.arange(3)), whole],
+        "random": [Point(0.2, 0.895, 2, np.array([2])), whole],
+    }
+    figure = auc_by_share(tmp_path, "curves", curves, (2, 3), "")
+    assert "100% by relevance, 100% by influence, 20% random" in figure.caption
+    assert (tmp_path / "curves.svg").stat().st_size > 1000
+
+
+def test_fits_that_were_cut_short_are_marked(tmp_path: Path) -> None:
+    numbers = {"auc": 0.5, "size": 3, "left_out": 0}
+    found = [Result({**numbers, "converged": True}), Result({**numbers, "converged": False})]
+    assert str(score(found[:1])) == "0.500 (3)"
+    assert str(score(found)) == "0.500 ± 0.000 (3) †"
+    table = grid("t", "A table", ["a"], ["one"], lambda r, c: score(found), lambda r, c: None)
+    assert table.records[0]["converged"] is False
+    assert scores(tmp_path, table, lambda row: True).path.with_suffix(".png").stat().st_size > 1000
+
+
 def test_goals_tick_within_a_hundredth() -> None:
     assert (tick(0.655, 0.66), tick(0.649, 0.66)) == ("✓", "✗")
     found = goal("x", {"A": Score(0.7), "B": Score(0.8), "C": None}, {"D": Score(0.81), "E": Score(0.5)}, 0.85)
@@ -226,7 +300,13 @@ def test_the_command_writes_a_page_and_goes_on_where_it_was(small_folder: Path, 
     page = (tmp_path / "index.html").read_text()
     assert "Table A. Yeast" in page
     assert "SSHIBA, tuned" in page
-    for source in ("figures/yeast-bounds.png", "figures/yeast-variance.svg", "figures/yeast-calibration.png"):
+    assert "![yeast bounds](figures/yeast-bounds.png)" in (tmp_path / "results.md").read_text()
+    for source in (
+        "figures/yeast-scores.png",
+        "figures/yeast-bounds.png",
+        "figures/yeast-variance.svg",
+        "figures/yeast-calibration.png",
+    ):
         assert source in page
         assert (tmp_path / source).stat().st_size > 1000
     for ending in ("md", "csv", "json"):
@@ -234,7 +314,7 @@ def test_the_command_writes_a_page_and_goes_on_where_it_was(small_folder: Path, 
     cells = sorted((tmp_path / "cells" / "yeast").glob("ridge*.json"))
     cells[0].unlink()
     again = run_command(small_folder, "reproduce", "yeast", "--quick", "--out", str(tmp_path))
-    assert "29 of 30 cells are stored already" in again.stdout
+    assert "32 of 33 cells are stored already" in again.stdout
     assert cells[0].is_file()
 
 

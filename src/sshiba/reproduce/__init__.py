@@ -39,7 +39,7 @@ EXPERIMENTS = {
     "aviris": Experiment(labels.aviris_cells, labels.compute, (load_aviris,)),
     "missing": Experiment(missing.cells, missing.compute, (load_yeast, load_aviris, load_scene)),
     "faces": Experiment(faces.cells, faces.compute, (load_faces, load_face_attributes)),
-    "multiview": Experiment(multiview.cells, multiview.compute, (load_faces,)),
+    "multiview": Experiment(multiview.cells, multiview.compute, (multiview.load,)),
 }
 
 
@@ -100,9 +100,13 @@ def write(out: Path, store: Store, quick: bool) -> Path:
     return page
 
 
+QUICK = ", quick form (one restart, the baselines' regularisation fixed, a part of the rows: not to be cited)"
+
+
 def about(seconds: float, quick: bool) -> str:
     versions = f"Python {platform.python_version()}, NumPy {np.__version__}, SciPy {scipy.__version__}"
+    versions += f", scikit-learn {sklearn.__version__}"
     return (
-        f"SSHIBA {__version__}{', quick form' if quick else ''}; seed {SEED}; all cells together {seconds / 60:.0f} "
-        f"minutes, on {cpu_count()} cores ({platform.machine()}); {versions}, scikit-learn {sklearn.__version__}."
+        f"SSHIBA {__version__}{QUICK if quick else ''}; seed {SEED}; the cells took {seconds / 60:.0f} minutes, "
+        f"one after the other, on {cpu_count()} cores ({platform.machine()}); {versions}."
     )

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 
 from .cells import Cell, Result
+from .tables import Table
 
 BLUE, ORANGE, GREY = "#0072b2", "#d55e00", "#999999"  # told apart by the colour-blind, too
 
@@ -86,11 +87,13 @@ class Point:
     auc: float
     size: int
     kept: np.ndarray | None  # None: all
+    converged: bool = True
 
     @classmethod
     def of(cls, cell: Cell, result: Result) -> Point:
         numbers = result.numbers
-        return cls(cell.options["share"], numbers["auc"], numbers["size"], result.arrays.get("kept"))
+        kept, converged = result.arrays.get("kept"), numbers["converged"]
+        return cls(cell.options["share"], numbers["auc"], numbers["size"], kept, converged)
 
 
 def auc_by_share(
@@ -101,18 +104,19 @@ def auc_by_share(
     figure = plt.figure(figsize=(9, 3.2 + 1.5 * len(curves)))
     top = 2.7 / figure.get_figheight()
     ax = figure.add_axes((0.12, 1 - top - 0.02, 0.86, top))
-    longest = max(curves.values(), key=len)
-    places = {point.share: place for place, point in enumerate(longest)}
+    shares = sorted({point.share for curve in curves.values() for point in curve})
+    places = {share: place for place, share in enumerate(shares)}
+    whole = max(curve[-1].auc for curve in curves.values())
     words = []
     for row, (ranking, curve) in enumerate(curves.items()):
-        colour = (ORANGE, BLUE)[row % 2]
-        ax.plot([places[p.share] for p in curve], [p.auc for p in curve], "o-", color=colour, label=f"by {ranking}")
+        colour, name_ = (ORANGE, BLUE, GREY)[row % 3], ranking if ranking == "random" else f"by {ranking}"
+        ax.plot([places[p.share] for p in curve], [p.auc for p in curve], "o-", color=colour, label=name_)
         enough = next(p.share for p in curve if p.auc >= curve[-1].auc - 0.01)
-        words.append(f"by {ranking} {enough:.0%}")
+        words.append(f"{enough:.0%} {name_}")
         for point in curve:
             shown = np.zeros(shape[0] * shape[1])
             shown[slice(None) if point.kept is None else point.kept] = 1
-            left = 0.12 + 0.86 * (places[point.share] + 0.5) / len(longest) - 0.035
+            left = 0.12 + 0.86 * (places[point.share] + 0.5) / len(shares) - 0.035
             height = 1.25 / figure.get_figheight()
             small = figure.add_axes((left, 0.02 + (len(curves) - 1 - row) * 1.12 * height, 0.07, height))
             small.imshow(shown.reshape(shape), cmap="gray", vmin=0, vmax=1)
@@ -120,16 +124,41 @@ def auc_by_share(
             small.set_yticks([])
             if point is curve[0]:
                 small.set_ylabel(ranking, color=colour)
-    ax.axhline(longest[-1].auc, color=GREY, lw=0.8, ls="--")
+    ax.axhline(whole, color=GREY, lw=0.8, ls="--")
     ax.set_xticks(list(places.values()), [f"{share:.0%}" for share in places])
     ax.set_xlim(-0.5, len(places) - 0.5)
     ax.set_ylabel("AUC on test faces")
     ax.legend(frameon=False)
     caption = (
         "AUC against the share of pixels kept, the model fitted anew on each share; below, the pixels kept. To come "
-        f"within 0.01 of all pixels ({longest[-1].auc:.3f}) it takes {' and '.join(words)} of them."
+        f"within 0.01 of all pixels ({whole:.3f}) it takes {', '.join(words)}."
     )
     return _save(figure, folder, name, caption, paper)
+
+
+def scores(folder: Path, table: Table, ours: Callable[[str], bool]) -> Figure:
+    """A table of AUCs as dots: a panel for each column, ours in blue, the paper's hollow."""
+    plt = _plt()
+    records = table.records
+    rows = list(dict.fromkeys(r["row"] for r in records))
+    columns = list(dict.fromkeys(r["column"] for r in records))
+    figure, axes = plt.subplots(
+        1, len(columns), figsize=(2.4 + 2.4 * len(columns), 0.8 + 0.2 * len(rows)), sharey=True, squeeze=False
+    )
+    for ax, column in zip(axes.flat, columns):
+        for r in records:
+            if r["column"] == column:
+                y, colour = len(rows) - rows.index(r["row"]), BLUE if ours(r["row"]) else ORANGE
+                ax.errorbar(r["auc"], y, xerr=r["std"], fmt="o", ms=5, color=colour)
+                if r["paper"] is not None:
+                    ax.plot(r["paper"], y, "o", ms=5, mfc="none", mec=GREY)
+        ax.set_title(column, fontsize=9)
+        ax.set_yticks(range(1, len(rows) + 1), rows[::-1], fontsize=8)
+        ax.grid(axis="x", lw=0.4)
+        ax.tick_params(axis="x", labelsize=8)
+    figure.supxlabel("AUC", fontsize=9)
+    caption = "The table as dots: ours blue, others orange, the paper's own figures hollow."
+    return _save(figure, folder, f"{table.name}-scores", caption)
 
 
 def bounds(folder: Path, name: str, paths: Sequence[np.ndarray]) -> Figure:

@@ -32,9 +32,18 @@ def cells(quick: bool) -> Iterator[Cell]:
         yield Cell("multiview", {"views": KNOWN, **kept}, cost if fitted is None else 1, fitted, is_baseline)
 
 
+def load() -> datasets.Dataset:
+    data = datasets.load_faces()
+    if "attributes" not in data.views:
+        raise datasets.DatasetError(
+            f"the fetched faces have no attributes: put lfw7_60x40.npz into a folder and set {datasets.FOLDER} to it."
+        )
+    return data
+
+
 def compute(cell: Cell, before: Result | None = None) -> Result:
     quick, views = cell.options["quick"], cell.options["views"]
-    data = datasets.load_faces()
+    data = load()
     pixels = data.views["pixels"].to_numpy(float)
     person = data.views["person"].cat.codes.to_numpy().astype(int)
     attributes = data.views["attributes"].to_numpy()
@@ -57,6 +66,7 @@ def compute(cell: Cell, before: Result | None = None) -> Result:
     answer = METHODS[cell.options["method"]](task, quick)
     result = scored(answer, attributes[test])
     if views == UNKNOWN:
-        assert answer.model is not None and answer.task is not None
+        assert answer.model is not None
+        assert answer.task is not None
         result.arrays["known"] = label_scores(answer.model, replace(answer.task, extra_test={"person": person[test]}))
     return result

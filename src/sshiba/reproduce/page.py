@@ -1,4 +1,4 @@
-"""index.html, every table and picture of a run beside what the paper reports; results.md, its tables alone."""
+"""index.html, every table and picture of a run beside what the paper reports; results.md, the same as Markdown."""
 
 from __future__ import annotations
 
@@ -58,7 +58,9 @@ def write_markdown(folder: Path, sections: Sequence[Section], goals: Table, abou
         parts += [f"## {section.title}", section.text]
         for table in section.tables:
             parts += [f"### {table.title}", markdown(table.frame)]
-        parts += [f"* {picture.caption}" for picture in section.pictures]
+        for picture in section.pictures:
+            source = picture.path.relative_to(folder).as_posix()
+            parts.append(f"![{picture.path.name.replace('-', ' ')}]({source}.png)\n\n{picture.caption}")
     (folder / "results.md").write_text("\n\n".join(parts) + "\n", encoding="utf-8")
 
 

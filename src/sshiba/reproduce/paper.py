@@ -11,9 +11,11 @@ class Reported:
 
     auc: float
     size: int | None = None
+    std: float | None = None
 
     def __str__(self) -> str:
-        return f"{self.auc:.2f}" + ("" if self.size is None else f" ({self.size})")
+        spread = "" if self.std is None else f" ± {self.std:.3f}"
+        return f"{self.auc:.2f}{spread}" + ("" if self.size is None else f" ({self.size})")
 
 
 def _table(columns: tuple[str, ...], rows: dict[str, tuple]) -> dict[tuple[str, str], Reported]:
@@ -27,8 +29,8 @@ def _table(columns: tuple[str, ...], rows: dict[str, tuple]) -> dict[tuple[str, 
 YEAST = _table(
     ("complete", "20 %"),
     {
-        "SSHIBA": ((0.66, 66), (0.65, 20)),
-        "BIBFA": ((0.69, 66), (0.63, 29)),
+        "SSHIBA": ((0.66, 66), (0.65, 20, 0.005)),
+        "BIBFA": ((0.69, 66), (0.63, 29, 0.008)),
         "CCA": ((0.61, 13), (0.56, 13)),
         "CCA + logistic": ((0.66, 13), (0.60, 13)),
         "PCA + logistic": ((0.68, 73), (0.65, 66)),

@@ -17,22 +17,24 @@ from .paper import Reported
 Found = Mapping[str, tuple[Cell, Result]]  # cell name -> cell and result
 WITHIN = 0.01
 EMPTY = "·"
+CUT = " †"  # stopped at the limit of sweeps
 
 
 @dataclass(frozen=True)
 class Score:
-    """The mean over cells (five of them in a 20 % column), its spread, the mean size."""
+    """The mean over cells (five of them in a 20 % column), its spread, the mean size; did every fit converge?"""
 
     auc: float
     std: float | None = None
     size: float | None = None
     left_out: int = 0
+    converged: bool = True
 
     def __str__(self) -> str:
         text = f"{self.auc:.3f}"
         text += "" if self.std is None else f" ± {self.std:.3f}"
         text += "" if self.size is None else f" ({self.size:.0f})"
-        return text
+        return text if self.converged else text + CUT
 
 
 @dataclass(frozen=True)
@@ -96,6 +98,7 @@ def score(results: Iterable[Result]) -> Score | None:
         float(np.std(aucs, ddof=1)) if len(aucs) > 1 else None,
         float(np.mean(sizes)) if sizes else None,
         max(numbers["left_out"] for numbers in found),
+        all(numbers.get("converged", True) for numbers in found),
     )
 
 
@@ -126,7 +129,7 @@ def grid(
             line[f"{column}: paper"] = "" if paper is None else str(paper)
             if score is not None:
                 record = {"table": name, "row": row, "column": column, "auc": score.auc, "std": score.std}
-                record |= {"size": score.size, "labels_left_out": score.left_out}
+                record |= {"size": score.size, "labels_left_out": score.left_out, "converged": score.converged}
                 records.append(record | {"paper": None if paper is None else paper.auc})
         lines.append(line)
     frame = pd.DataFrame(lines)
