@@ -5,6 +5,7 @@ Pixels are ranked by relevance, 1 / E[gamma], as in the paper; by influence on t
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Iterator
 
 import numpy as np
@@ -16,6 +17,7 @@ from .cells import SEED, Cell, Result
 from .methods import of_all_classes
 
 TARGETS = ("identity", "attributes")
+SETTINGS = {"paper's settings": "paper", "defaults": "defaults"}  # and their names in files
 MASKS = ("relevance", "influence")
 RANKINGS = (*MASKS, "random")
 SHARES = {
@@ -30,14 +32,14 @@ N_LATENT = 24  # latent faces that are kept for the picture
 
 def cells(quick: bool) -> Iterator[Cell]:
     """The model of all pixels first; the others need its ranking."""
-    for target in TARGETS:
+    for target, settings in itertools.product(TARGETS, SETTINGS):
         cost = 1000.0 if target == "attributes" else 100.0
-        whole = Cell("faces", {"target": target, "ranking": "", "share": 1.0, "quick": quick}, cost)
+        fixed = {"target": target, "settings": settings, "quick": quick}
+        whole = Cell("faces", {**fixed, "ranking": "", "share": 1.0}, cost)
         yield whole
         for ranking in RANKINGS:
             for share in QUICK_SHARES if quick else SHARES[target]:
-                options = {"target": target, "ranking": ranking, "share": share, "quick": quick}
-                yield Cell("faces", options, cost * share, after=whole)
+                yield Cell("faces", {**fixed, "ranking": ranking, "share": share}, cost * share, after=whole)
 
 
 def faces(target: str, quick: bool) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
@@ -59,13 +61,14 @@ def faces(target: str, quick: bool) -> tuple[np.ndarray, np.ndarray, np.ndarray]
 
 
 def compute(cell: Cell, before: Result | None = None) -> Result:
-    target, share, quick = cell.options["target"], cell.options["share"], cell.options["quick"]
+    target, settings, quick = cell.options["target"], cell.options["settings"], cell.options["quick"]
     pixels, labels, is_train = faces(target, quick)
     kept = np.arange(pixels.shape[1])
     if before is not None:
-        n = max(1, round(share * pixels.shape[1]))
+        n = max(1, round(cell.options["share"] * pixels.shape[1]))
         kept = np.sort(ranked(cell.options["ranking"], before)[:n])
-    model, paths = fit(pixels[is_train][:, kept], labels[is_train], target, quick, whole=before is None)
+    n_init = 3 if target == "identity" and before is None and not quick else 1
+    model, paths = fit(pixels[is_train][:, kept], labels[is_train], target, settings, quick, n_init)
     scores = np.asarray(model.predict_proba({"pixels": pixels[~is_train][:, kept]}, "labels"))
     if target == "identity":
         scores = of_all_classes(scores, model.classes_["labels"], int(labels.max()) + 1)
@@ -93,14 +96,16 @@ def ranked(ranking: str, whole: Result) -> np.ndarray:
 
 
 def fit(
-    pixels: np.ndarray, labels: np.ndarray, target: str, quick: bool, whole: bool
+    pixels: np.ndarray, labels: np.ndarray, target: str, settings: str, quick: bool, n_init: int
 ) -> tuple[SSHIBA, list[list[float]]]:
-    n_init = 3 if target == "identity" and whole and not quick else 1
     paths: list[list[float]] = [[] for _ in range(n_init)]
-    types = {"pixels": Real(select_features=True), "labels": Categorical() if target == "identity" else Binary()}
+    if settings == "paper's settings":
+        inputs, binary = Real(noise="view", select_features=True), Binary(noise="learned")
+    else:
+        inputs, binary = Real(select_features=True), Binary()
     model = SSHIBA(
         QUICK_FACTORS if quick else N_COMPONENTS[target],
-        types,
+        {"pixels": inputs, "labels": Categorical() if target == "identity" else binary},
         n_init=n_init,
         max_iter=300 if target == "attributes" else 2000,
         dtype="float32",

@@ -44,7 +44,13 @@ def _plt() -> Any:
 
 
 def latent_faces(
-    folder: Path, name: str, columns: np.ndarray, alpha: np.ndarray, shape: tuple[int, int], paper: str
+    folder: Path,
+    name: str,
+    settings: str,
+    columns: np.ndarray,
+    alpha: np.ndarray,
+    shape: tuple[int, int],
+    paper: str,
 ) -> Figure:
     plt = _plt()
     n = columns.shape[1]
@@ -58,12 +64,15 @@ def latent_faces(
             ax.set_title(f"α {alpha[k]:.2g}", fontsize=8)
     figure.tight_layout(pad=0.3)
     caption = (
-        f"Latent faces: the {n} most relevant columns of W of the pixels, each with its alpha (smaller: more relevant)."
+        f"Latent faces ({settings}): the {n} most relevant columns of W of the pixels, each with its alpha (smaller: "
+        "more relevant)."
     )
     return _save(figure, folder, name, caption, paper)
 
 
-def mask(folder: Path, name: str, ranking: str, values: np.ndarray, shape: tuple[int, int], paper: str) -> Figure:
+def mask(
+    folder: Path, name: str, settings: str, ranking: str, values: np.ndarray, shape: tuple[int, int], paper: str
+) -> Figure:
     plt = _plt()
     figure, ax = plt.subplots(figsize=(2.8, 3.6))
     image = ax.imshow(values.reshape(shape), cmap="viridis", vmax=np.percentile(values, 99.5))
@@ -71,10 +80,10 @@ def mask(folder: Path, name: str, ranking: str, values: np.ndarray, shape: tuple
     label = "relevance, 1 / E[γ]" if ranking == "relevance" else "influence on the labels"
     figure.colorbar(image, ax=ax, shrink=0.8, label=label)
     rows = np.repeat(np.arange(shape[0]), shape[1])[np.argsort(-values)[: values.size // 10]]
-    third = np.bincount(np.minimum(3 * rows // shape[0], 2), minlength=3)
+    upper, middle, lower = np.bincount(np.minimum(3 * rows // shape[0], 2), minlength=3) / len(rows)
     caption = (
-        f"{ranking.capitalize()} of each pixel. Of the best tenth {third[0] / third.sum():.0%} lie in the upper third, "
-        f"{third[1] / third.sum():.0%} in the middle, {third[2] / third.sum():.0%} in the lower third."
+        f"{ranking.capitalize()} of each pixel ({settings}). Of the best tenth {upper:.0%} lie in the upper third, "
+        f"{middle:.0%} in the middle, {lower:.0%} in the lower third."
     )
     return _save(figure, folder, name, caption, paper if ranking == "relevance" else "")
 
@@ -97,7 +106,7 @@ class Point:
 
 
 def auc_by_share(
-    folder: Path, name: str, curves: Mapping[str, Sequence[Point]], shape: tuple[int, int], paper: str
+    folder: Path, name: str, settings: str, curves: Mapping[str, Sequence[Point]], shape: tuple[int, int], paper: str
 ) -> Figure:
     """A curve for each ranking, and under it the pixels kept at each point."""
     plt = _plt()
@@ -130,8 +139,8 @@ def auc_by_share(
     ax.set_ylabel("AUC on test faces")
     ax.legend(frameon=False)
     caption = (
-        "AUC against the share of pixels kept, the model fitted anew on each share; below, the pixels kept. To come "
-        f"within 0.01 of all pixels ({whole:.3f}) it takes {', '.join(words)}."
+        f"AUC against the share of pixels kept ({settings}), the model fitted anew on each share; below, the pixels "
+        f"kept. To come within 0.01 of all pixels ({whole:.3f}) it takes {', '.join(words)}."
     )
     return _save(figure, folder, name, caption, paper)
 

@@ -194,49 +194,74 @@ def cell_table(found: Found, rows: dict[str, tuple[str, str]]) -> Table:
 def faces(found: Found, folder: Path) -> Section:
     pictures, lines, goals = [], [], []
     for target in faces_module.TARGETS:
-        whole = pick(found, target=target, share=1.0)
-        if not whole:
-            continue
-        arrays, shape, said = whole[0].arrays, datasets.FACE_SHAPE, paper.FACES[target]
-        latent = arrays["latent_faces"]
-        pictures.append(figures.latent_faces(folder, f"latent-faces-{target}", latent, arrays["alpha"], shape, said))
-        for ranking in faces_module.MASKS:
-            pictures.append(figures.mask(folder, f"{ranking}-{target}", ranking, arrays[ranking], shape, said))
-        curves: dict[str, list[figures.Point]] = {}
-        at_share: dict[str, Score | None] = {}
-        wanted = 0.4 if target == "identity" else 0.5
-        for ranking in faces_module.RANKINGS:
-            cells = [pair for pair in found.values() if pair[0].options["target"] == target]
-            cells = [pair for pair in cells if pair[0].options["ranking"] in ("", ranking)]
-            curve = sorted((figures.Point.of(*pair) for pair in cells), key=lambda point: point.share)
-            curves[ranking] = curve
-            for point in curve[:-1] if ranking != faces_module.RANKINGS[-1] else curve:
-                line = {
-                    "labels": target,
-                    "pixels ranked by": ranking if point.share < 1 else "",
-                    "AUC": str(Score(point.auc, converged=point.converged)),
-                }
-                lines.append(line | {"share of pixels": f"{point.share:.0%}", "factors": point.size})
-            if len(curve) < 2:  # nothing to compare with all pixels yet
+        wanted, said = 0.4 if target == "identity" else 0.5, paper.FACES[target]
+        near: dict[str, dict[str, Score | None]] = {}  # ranking -> settings -> the score at that share
+        for settings, short in faces_module.SETTINGS.items():
+            curves = face_curves(found, target, settings)
+            whole = pick(found, target=target, settings=settings, share=1.0)
+            if not whole:
                 continue
-            near = min(curve, key=lambda point: abs(point.share - wanted))
-            at_share[ranking] = Score(near.auc)
+            name = f"{target}-{short}"
+            pictures += face_pictures(folder, name, settings, whole[0].arrays, said)
+            for ranking, curve in curves.items():
+                lines += [face_line(target, settings, ranking, point) for point in curve[:-1]]
+                closest = min(curve, key=lambda point: abs(point.share - wanted))
+                near.setdefault(ranking, {})[settings] = Score(closest.auc) if closest.share < 1 else None
+            lines.append(face_line(target, settings, "", curves["random"][-1]))
+            near.setdefault("all", {})[settings] = Score(whole[0].numbers["auc"])
+            if all(len(curve) > 1 for curve in curves.values()):
+                shape = datasets.FACE_SHAPE
+                pictures.append(figures.auc_by_share(folder, f"auc-by-share-{name}", settings, curves, shape, said))
         for ranking in faces_module.MASKS:
-            ours: dict[str, Score | None] = {f"by {ranking}": at_share.get(ranking)}
-            others = {"all pixels": Score(whole[0].numbers["auc"]), "random ones": at_share.get("random")}
-            goals += goal(f"faces, {target}: {wanted:.0%} of the pixels", ours, others, None)
-        if all(len(curve) > 1 for curve in curves.values()):
-            pictures.append(figures.auc_by_share(folder, f"auc-by-share-{target}", curves, shape, said))
+            others = {f"{other}; {s}": value for other in ("all", "random") for s, value in near.get(other, {}).items()}
+            goals += goal(
+                f"faces, {target}: {wanted:.0%} of the pixels by {ranking}", near.get(ranking, {}), others, None
+            )
     table = Table("faces", "AUC of models fitted anew on the best pixels", pd.DataFrame(lines))
     some = f" ({faces_module.QUICK_FACES:,} of each here)" if is_quick(found) else ""
     text = (
         f"Identity: 1,277 pictures of seven people. Attributes: 13,143 faces, 73 attributes{some}. All from the model "
         "of all pixels, fitted on the training 70 %. Relevance, 1 / E[gamma], is the paper's: which pixels the factors "
         "describe, and most of those are background. Influence says which pixels move the prediction of the labels. "
-        f"Random pixels are the control: neighbours say much the same, so that many few of them will do."
+        "Random pixels are the control: neighbours say much the same, so that a good part of any pixels does well."
         f"{cut_note(table) if lines else ''}"
     )
     return Section("Faces: feature selection", text, [table] if lines else [], pictures, goals)
+
+
+def face_curves(found: Found, target: str, settings: str) -> dict[str, list[figures.Point]]:
+    """For each ranking the models on more and more pixels; all pixels are the last of each."""
+    curves = {}
+    for ranking in faces_module.RANKINGS:
+        cells = [
+            pair
+            for pair in found.values()
+            if (pair[0].options["target"], pair[0].options["settings"]) == (target, settings)
+            and pair[0].options["ranking"] in ("", ranking)
+        ]
+        curves[ranking] = sorted((figures.Point.of(*pair) for pair in cells), key=lambda point: point.share)
+    return curves
+
+
+def face_line(target: str, settings: str, ranking: str, point: figures.Point) -> dict[str, Any]:
+    return {
+        "labels": target,
+        "settings": settings,
+        "pixels ranked by": ranking,
+        "share of pixels": f"{point.share:.0%}",
+        "AUC": str(Score(point.auc, size=point.size, converged=point.converged)),
+    }
+
+
+def face_pictures(folder: Path, name: str, settings: str, arrays: dict[str, Any], said: str) -> list[figures.Figure]:
+    shape, latent = datasets.FACE_SHAPE, arrays["latent_faces"]
+    return [
+        figures.latent_faces(folder, f"latent-faces-{name}", settings, latent, arrays["alpha"], shape, said),
+        *(
+            figures.mask(folder, f"{mask}-{name}", settings, mask, arrays[mask], shape, said)
+            for mask in faces_module.MASKS
+        ),
+    ]
 
 
 def several_views(found: Found, folder: Path) -> Section:
