@@ -22,7 +22,7 @@ MASKS = ("relevance", "influence")
 RANKINGS = (*MASKS, "random")
 SHARES = {
     "identity": (0.01, 0.02, 0.05, 0.1, 0.2, 0.3, 0.4, 0.5, 0.75),
-    "attributes": (0.02, 0.05, 0.1, 0.2, 0.4, 0.5, 0.6),
+    "attributes": (0.02, 0.05, 0.1, 0.2, 0.5),
 }
 QUICK_SHARES = (0.02, 0.1, 0.4)
 N_COMPONENTS = {"identity": 100, "attributes": 200}
