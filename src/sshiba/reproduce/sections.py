@@ -222,8 +222,8 @@ def faces(found: Found, folder: Path) -> Section:
     text = (
         f"Identity: 1,277 pictures of seven people. Attributes: 13,143 faces, 73 attributes{some}. All from the model "
         "of all pixels, fitted on the training 70 %. Relevance, 1 / E[gamma], is the paper's: which pixels the factors "
-        "describe, and most of those are background. Influence says which pixels move the prediction of the labels. "
-        "Random pixels are the control: neighbours say much the same, so that a good part of any pixels does well."
+        "describe, whatever the labels. Influence says which pixels move the prediction of the labels. Random pixels "
+        "are the control: neighbours say much the same."
         f"{cut_note(table) if lines else ''}"
     )
     return Section("Faces: feature selection", text, [table] if lines else [], pictures, goals)
