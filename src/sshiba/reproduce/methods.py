@@ -299,11 +299,12 @@ class _AucScorer:
         return auc_mc(labels, proba).value
 
 
+KERNEL = "SSHIBA, kernel view"
 METHODS: dict[str, Method] = {
     "SSHIBA, paper's settings": sshiba_paper,
     "SSHIBA, defaults": sshiba_default,
     "SSHIBA, tuned": sshiba_tuned,
-    "SSHIBA, kernel view": sshiba_kernel,
+    KERNEL: sshiba_kernel,
     "BIBFA": bibfa,
     "CCA": cca,
     "CCA + logistic": cca_logistic,
