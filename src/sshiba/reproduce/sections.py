@@ -192,10 +192,11 @@ def cell_table(found: Found, rows: dict[str, tuple[str, str]]) -> Table:
 
 
 def faces(found: Found, folder: Path) -> Section:
-    pictures, lines, goals = [], [], []
+    tables, pictures, goals = [], [], []
     for target in faces_module.TARGETS:
+        tables += face_table(found, target)
         wanted, said = 0.4 if target == "identity" else 0.5, paper.FACES[target]
-        near: dict[str, dict[str, Score | None]] = {}  # ranking -> settings -> the score at that share
+        near: dict[str, dict[str, Score | None]] = {}  # ranking -> share and settings -> the score
         for settings, short in faces_module.SETTINGS.items():
             curves = face_curves(found, target, settings)
             whole = pick(found, target=target, settings=settings, share=1.0)
@@ -204,29 +205,25 @@ def faces(found: Found, folder: Path) -> Section:
             name = f"{target}-{short}"
             pictures += face_pictures(folder, name, settings, whole[0].arrays, said)
             for ranking, curve in curves.items():
-                lines += [face_line(target, settings, ranking, point) for point in curve[:-1]]
                 closest = min(curve, key=lambda point: abs(point.share - wanted))
-                near.setdefault(ranking, {})[settings] = Score(closest.auc) if closest.share < 1 else None
-            lines.append(face_line(target, settings, "", curves["random"][-1]))
+                if closest.share < 1:
+                    near.setdefault(ranking, {})[f"{closest.share:.0%}; {settings}"] = Score(closest.auc)
             near.setdefault("all", {})[settings] = Score(whole[0].numbers["auc"])
             if all(len(curve) > 1 for curve in curves.values()):
                 shape = datasets.FACE_SHAPE
                 pictures.append(figures.auc_by_share(folder, f"auc-by-share-{name}", settings, curves, shape, said))
         for ranking in faces_module.MASKS:
-            others = {f"{other}; {s}": value for other in ("all", "random") for s, value in near.get(other, {}).items()}
-            goals += goal(
-                f"faces, {target}: {wanted:.0%} of the pixels by {ranking}", near.get(ranking, {}), others, None
-            )
-    table = Table("faces", "AUC of models fitted anew on the best pixels", pd.DataFrame(lines))
+            others = {f"{kind}, {at}": value for kind in ("all", "random") for at, value in near.get(kind, {}).items()}
+            goals += goal(f"faces, {target}: a part of the pixels, by {ranking}", near.get(ranking, {}), others, None)
     some = f" ({faces_module.QUICK_FACES:,} of each here)" if is_quick(found) else ""
     text = (
         f"Identity: 1,277 pictures of seven people. Attributes: 13,143 faces, 73 attributes{some}. All from the model "
         "of all pixels, fitted on the training 70 %. Relevance, 1 / E[gamma], is the paper's: which pixels the factors "
         "describe, whatever the labels. Influence says which pixels move the prediction of the labels. Random pixels "
         "are the control: neighbours say much the same."
-        f"{cut_note(table) if lines else ''}"
+        f"{cut_note(*tables)}"
     )
-    return Section("Faces: feature selection", text, [table] if lines else [], pictures, goals)
+    return Section("Faces: feature selection", text, tables, pictures, goals)
 
 
 def face_curves(found: Found, target: str, settings: str) -> dict[str, list[figures.Point]]:
@@ -243,14 +240,24 @@ def face_curves(found: Found, target: str, settings: str) -> dict[str, list[figu
     return curves
 
 
-def face_line(target: str, settings: str, ranking: str, point: figures.Point) -> dict[str, Any]:
-    return {
-        "labels": target,
-        "settings": settings,
-        "pixels ranked by": ranking,
-        "share of pixels": f"{point.share:.0%}",
-        "AUC": str(Score(point.auc, size=point.size, converged=point.converged)),
-    }
+def face_table(found: Found, target: str) -> list[Table]:
+    """Rankings by shares of the pixels; nothing where nothing is done."""
+    lines, records = [], []
+    for settings in faces_module.SETTINGS:
+        for ranking, curve in face_curves(found, target, settings).items():
+            words = ranking if ranking == "random" else f"by {ranking}"
+            line = {"": f"{words}; {settings}"}
+            for point in curve:
+                line[f"{point.share:.0%}"] = str(Score(point.auc, converged=point.converged))
+                record = {"row": line[""], "share": point.share, "auc": point.auc, "size": point.size}
+                records.append(record | {"converged": point.converged})
+            lines += [line] if curve else []
+    if not lines:
+        return []
+    frame = pd.DataFrame(lines)
+    shares = sorted(frame.columns[1:], key=lambda share: float(share.rstrip("%")))
+    title = f"{target.capitalize()}: AUC of models fitted anew on a share of the pixels"
+    return [Table(f"faces-{target}", title, frame[["", *shares]].fillna(EMPTY), records)]
 
 
 def face_pictures(folder: Path, name: str, settings: str, arrays: dict[str, Any], said: str) -> list[figures.Figure]:
