@@ -45,7 +45,7 @@ format: setup  ## rewrite files in the house style
 	$(BIN)/ruff check --fix .
 	$(BIN)/ruff format .
 
-reproduce: setup  ## the paper's experiments (hours, resumable); QUICK=--quick takes five minutes
+reproduce: setup  ## the paper's experiments (hours, resumable); QUICK=--quick takes six minutes
 	$(BIN)/sshiba reproduce $(QUICK)
 
 bench: setup  ## all benchmarks, peers beside us (twenty minutes); QUICK=--quick takes four
