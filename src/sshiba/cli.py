@@ -257,7 +257,7 @@ class Which(enum.StrEnum):
 @app.command(epilog="Example: sshiba reproduce yeast --quick --jobs 2")
 def reproduce(
     which: Annotated[list[Which] | None, typer.Argument(help="Experiments; all of them if none is named.")] = None,
-    quick: Annotated[bool, typer.Option("--quick", help="A shorter form: five minutes on two cores.")] = False,
+    quick: Annotated[bool, typer.Option("--quick", help="A shorter form: six minutes on two cores.")] = False,
     jobs: Annotated[int, typer.Option(min=1, help="Cells computed at a time.")] = 2,
     out: Annotated[Path | None, typer.Option(help="Folder for the results; out/reproduce if not named.")] = None,
 ) -> None:
