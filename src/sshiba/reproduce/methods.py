@@ -166,7 +166,7 @@ def sshiba_kernel(task: Task, quick: bool) -> Answer:
 
 
 def with_kernel_views(task: Task, n_landmarks: int) -> Task:
-    """Beside each view its Nyström features for a Gaussian kernel, of width sqrt(D) in standard deviations."""
+    """Beside each view its Nyström features for the kernel exp(−|x − y|² / D), x and y in standard deviations."""
     train, test = dict(task.train), dict(task.test)
     for name, values in task.train.items():
         features = Nystroem(n_components=min(n_landmarks, len(values)), random_state=SEED)
