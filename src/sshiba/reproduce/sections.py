@@ -178,7 +178,8 @@ def cell_table(found: Found, rows: dict[str, tuple[str, str]]) -> Table:
             results = pick(found, row=kind, settings=settings, data=data)
             numbers = results[0].numbers if results else {}
             covered = numbers.get("coverage")
-            line[f"{data}: RMSE"] = f"{numbers['rmse']:.3f}" if "rmse" in numbers else EMPTY
+            nothing = "" if numbers else EMPTY
+            line[f"{data}: RMSE"] = f"{numbers['rmse']:.3f}" if "rmse" in numbers else nothing
             line[f"{data}: coverage"] = "" if covered is None else f"{covered:.3f}"
             line[f"{data}: label accuracy"] = f"{numbers['label_accuracy']:.3f}" if numbers else EMPTY
             filled |= bool(numbers)
