@@ -14,7 +14,7 @@ from . import faces as faces_module
 from . import figures, missing, multiview, paper
 from .labels import AVIRIS_CODINGS, AVIRIS_PIXELS, QUICK_PIXELS
 from .methods import METHODS, OURS
-from .tables import CUT, EMPTY, Found, Goal, Score, Table, goal, grid, pick, score
+from .tables import EMPTY, Found, Goal, Score, Table, goal, grid, pick, score
 
 COLUMNS = ("complete", "20 %")
 
@@ -38,11 +38,7 @@ def is_quick(found: Found) -> bool:
 
 
 def cut_note(*tables: Table) -> str:
-    return (
-        CUT_NOTE
-        if any(table.frame.astype(str).apply(lambda c: c.str.contains(CUT)).any(axis=None) for table in tables)
-        else ""
-    )
+    return CUT_NOTE if any(not record.get("converged", True) for table in tables for record in table.records) else ""
 
 
 def is_ours(row: str) -> bool:
