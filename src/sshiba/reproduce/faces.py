@@ -11,13 +11,13 @@ from collections.abc import Iterator
 import numpy as np
 from sklearn.model_selection import train_test_split
 
-from .. import SSHIBA, Binary, Categorical, Real, datasets
+from .. import SSHIBA, datasets
 from ..metrics import auc_mc
 from .cells import SEED, Cell, Result
-from .methods import of_all_classes
+from .methods import DEFAULTS, PAPER, of_all_classes, view_types
 
 TARGETS = ("identity", "attributes")
-SETTINGS = {"paper's settings": "paper", "defaults": "defaults"}  # and their names in files
+SETTINGS = {PAPER: "paper", DEFAULTS: "defaults"}  # and their names in files
 MASKS = ("relevance", "influence")
 RANKINGS = (*MASKS, "random")
 SHARES = {
@@ -99,13 +99,10 @@ def fit(
     pixels: np.ndarray, labels: np.ndarray, target: str, settings: str, quick: bool, n_init: int
 ) -> tuple[SSHIBA, list[list[float]]]:
     paths: list[list[float]] = [[] for _ in range(n_init)]
-    if settings == "paper's settings":
-        inputs, binary = Real(noise="view", select_features=True), Binary(noise="learned")
-    else:
-        inputs, binary = Real(select_features=True), Binary()
+    inputs, outputs = view_types(settings, target == "identity", select_features=True)
     model = SSHIBA(
         QUICK_FACTORS if quick else N_COMPONENTS[target],
-        {"pixels": inputs, "labels": Categorical() if target == "identity" else binary},
+        {"pixels": inputs, "labels": outputs},
         n_init=n_init,
         max_iter=300 if target == "attributes" else 2000,
         dtype="float32",

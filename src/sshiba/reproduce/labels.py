@@ -12,7 +12,7 @@ from sklearn.model_selection import train_test_split
 from .. import datasets
 from ..metrics import auc_mc
 from .cells import SEED, Cell, Result
-from .methods import BASELINES, KERNEL, METHODS, OURS, Task
+from .methods import BASELINES, METHODS, OURS, Task
 
 N_PARTS = 5  # of 20 % of the training rows each
 QUICK_PIXELS, QUICK_FACTORS = 1500, 50
@@ -106,15 +106,11 @@ def yeast_cells(quick: bool) -> Iterator[Cell]:
 
 
 def aviris_cells(quick: bool) -> Iterator[Cell]:
-    """Factor models with both codings of the labels; methods that see no difference with their own.
-
-    The kernel view, the dearest, has crops one by one on the complete training sets only.
-    """
+    """Factor models with both codings of the labels; methods that see no difference with their own."""
     for pixels in AVIRIS_PIXELS:
         for part in parts(quick):
             for method in METHODS:
-                both = method in OURS and (part == "complete" or method != KERNEL)
-                for coding in AVIRIS_CODINGS if both else ("categorical",):
+                for coding in AVIRIS_CODINGS if method in OURS else ("categorical",):
                     options = {"pixels": pixels, "coding": coding, "method": method, "part": part, "quick": quick}
                     cost = (100 if method in OURS else 50) * (1 if part == "complete" else 0.2)
                     yield Cell("aviris", options, cost, is_baseline=method in BASELINES)

@@ -23,6 +23,7 @@ from ..likelihoods import View
 from ..metrics import auc_mc
 from .cells import SEED
 
+PAPER, DEFAULTS, TUNED = "paper's settings", "defaults", "tuned"
 MANY_ROWS = 5000  # above it two restarts instead of three, and five folds instead of ten
 PENALTIES = np.logspace(-3, 2, 6)  # the C of logistic regression
 RIDGES = np.logspace(-3, 6, 19)
@@ -84,10 +85,11 @@ Method = Callable[[Task, bool], Answer]
 # ------------------------------------------------------------------------------------------- factor models
 
 
-def label_view(task: Task, **options: Any) -> View:
-    if task.categorical:
-        return Categorical(**{key: value for key, value in options.items() if key != "noise"})
-    return Binary(**options)
+def view_types(settings: str, categorical: bool, **inputs: Any) -> tuple[View, View]:
+    """Of the inputs and of the labels: the paper has one noise for a view, and learns that of binary ones."""
+    if settings == PAPER:
+        return Real(noise="view", **inputs), Categorical() if categorical else Binary(noise="learned")
+    return Real(**inputs), Categorical() if categorical else Binary()
 
 
 def sshiba(task: Task, quick: bool, inputs: View, labels: View, **options: Any) -> Answer:
@@ -131,16 +133,16 @@ def of_all_classes(scores: np.ndarray, classes: np.ndarray, n_labels: int) -> np
 
 
 def sshiba_paper(task: Task, quick: bool) -> Answer:
-    """The paper's settings: one noise for a view, learned binary noise."""
-    return sshiba(task, quick, Real(noise="view"), label_view(task, noise="learned"), missing="mean-field")
+    return sshiba(task, quick, *view_types(PAPER, task.categorical), missing="mean-field")
 
 
 def sshiba_default(task: Task, quick: bool) -> Answer:
-    return sshiba(task, quick, Real(), label_view(task))
+    return sshiba(task, quick, *view_types(DEFAULTS, task.categorical))
 
 
 def sshiba_tuned(task: Task, quick: bool) -> Answer:
-    model, chosen = tuned(factor_model(task, quick, Real(), label_view(task)), training_views(task), quick)
+    model = factor_model(task, quick, *view_types(DEFAULTS, task.categorical))
+    model, chosen = tuned(model, training_views(task), quick)
     return fit_and_predict(model, task, chosen)
 
 
@@ -162,7 +164,7 @@ def tuned(model: SSHIBA, views: Mapping[str, np.ndarray], quick: bool) -> tuple[
 def sshiba_kernel(task: Task, quick: bool) -> Answer:
     """With a further view of the same inputs: linear in features of a kernel, it is not linear in them."""
     task = with_kernel_views(task, QUICK_LANDMARKS if quick else LANDMARKS)
-    return sshiba(task, quick, Real(), label_view(task), priors=KERNEL_PRIORS)
+    return sshiba(task, quick, *view_types(DEFAULTS, task.categorical), priors=KERNEL_PRIORS)
 
 
 def with_kernel_views(task: Task, n_landmarks: int) -> Task:
@@ -299,12 +301,11 @@ class _AucScorer:
         return auc_mc(labels, proba).value
 
 
-KERNEL = "SSHIBA, kernel view"
 METHODS: dict[str, Method] = {
-    "SSHIBA, paper's settings": sshiba_paper,
-    "SSHIBA, defaults": sshiba_default,
-    "SSHIBA, tuned": sshiba_tuned,
-    KERNEL: sshiba_kernel,
+    f"SSHIBA, {PAPER}": sshiba_paper,
+    f"SSHIBA, {DEFAULTS}": sshiba_default,
+    f"SSHIBA, {TUNED}": sshiba_tuned,
+    "SSHIBA, kernel view": sshiba_kernel,
     "BIBFA": bibfa,
     "CCA": cca,
     "CCA + logistic": cca_logistic,

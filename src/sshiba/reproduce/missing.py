@@ -10,11 +10,11 @@ import numpy as np
 from sklearn.experimental import enable_iterative_imputer  # noqa: F401
 from sklearn.impute import IterativeImputer, KNNImputer, SimpleImputer
 
-from .. import SSHIBA, Real, datasets
+from .. import SSHIBA, datasets
 from ..metrics import auc_mc, coverage, rmse
 from .cells import SEED, Cell, Result
 from .labels import Problem, aviris, mulan
-from .methods import Task, label_view, tuned
+from .methods import DEFAULTS, PAPER, TUNED, tuned, view_types
 
 SHARE = 0.5
 DATA = ("yeast", "aviris", "scene")
@@ -29,25 +29,25 @@ ROWS = (
     "IterativeImputer",
     "KNNImputer",
 )
-SETTINGS = ("paper's settings", "defaults", "tuned")
+SETTINGS = (PAPER, DEFAULTS, TUNED)
 # The paper's holes are mean-field; options are chosen for our exact treatment and for the imputers beside it.
 LINES = {
     f"{row}; {settings}": (row, settings)
     for row in ROWS
     for settings in SETTINGS
-    if not (settings == "paper's settings" and row.endswith("exact"))
-    and not (settings == "tuned" and row.endswith(("predictive", "semi-supervised", "mean-field")))
+    if not (settings == PAPER and row.endswith("exact"))
+    and not (settings == TUNED and row.endswith(("predictive", "semi-supervised", "mean-field")))
 }
 
 
 def cells(quick: bool) -> Iterator[Cell]:
     for data in DATA:
         for row, settings in LINES.values():
-            if quick and settings == "tuned":
+            if quick and settings == TUNED:
                 continue
             cost = (300 if data == "aviris" else 20) * (3 if row.startswith("SSHIBA") else 1)
             options = {"data": data, "row": row, "settings": settings, "quick": quick}
-            yield Cell("missing", options, cost * (5 if settings == "tuned" else 1))
+            yield Cell("missing", options, cost * (5 if settings == TUNED else 1))
 
 
 def problem(data: str, quick: bool) -> Problem:
@@ -90,7 +90,7 @@ def compute(cell: Cell, before: Result | None = None) -> Result:
         numbers["rmse"] = rmse(truth[p.is_train][np.isnan(train)], filled[np.isnan(train)])
         inputs = truth.copy()
         inputs[p.is_train] = filled
-    if cell.options["settings"] == "tuned":
+    if cell.options["settings"] == TUNED:
         training = {"inputs": inputs[p.is_train], "labels": p.labels[p.is_train]}
         model, numbers["chosen"] = tuned(model, training, quick)
     test = {"inputs": truth[~p.is_train]}
@@ -115,13 +115,9 @@ def compute(cell: Cell, before: Result | None = None) -> Result:
 
 
 def configured(p: Problem, row: str, settings: str, quick: bool) -> SSHIBA:
-    task = Task({}, {}, p.labels, p.n_labels, p.n_components)
-    paper = settings == "paper's settings"
-    types = {
-        "inputs": Real(noise="view") if paper else Real(),
-        "labels": label_view(task, noise="learned") if paper else label_view(task),
-    }
-    missing = "mean-field" if paper or row.endswith("mean-field") else "exact"
+    inputs, labels = view_types(settings, p.labels.ndim == 1)
+    missing = "mean-field" if settings == PAPER or row.endswith("mean-field") else "exact"
+    types = {"inputs": inputs, "labels": labels}
     return SSHIBA(p.n_components, types, n_init=1 if quick else 2, missing=missing, random_state=SEED)
 
 
