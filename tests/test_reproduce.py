@@ -2,6 +2,7 @@
 
 import io
 import json
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -13,12 +14,12 @@ from rich.console import Console
 
 from sshiba.datasets import Dataset, DatasetError
 from sshiba.metrics import auc_mc
-from sshiba.reproduce import EXPERIMENTS, missing, multiview
+from sshiba.reproduce import EXPERIMENTS, missing, multiview, write
 from sshiba.reproduce.cells import Cell, Result, Store, quiet, run_cells
 from sshiba.reproduce.faces import ranked
 from sshiba.reproduce.figures import Point, auc_by_share, scores
 from sshiba.reproduce.labels import Problem, aviris, fewer
-from sshiba.reproduce.methods import METHODS, Task, sshiba_default, sshiba_kernel
+from sshiba.reproduce.methods import BASELINES, METHODS, Task, sshiba_default, sshiba_kernel
 from sshiba.reproduce.missing import imputer, remove
 from sshiba.reproduce.sections import several_views
 from sshiba.reproduce.tables import Score, goal, goals_table, grid, markdown, score, tick
@@ -272,6 +273,39 @@ def test_tables_say_the_same_in_all_forms(tmp_path: Path) -> None:
     assert pd.read_csv(tmp_path / "t.csv")["auc"].tolist() == [0.5]
     assert json.loads((tmp_path / "t.json").read_text())[0]["size"] == 3.0
     assert markdown(table.frame).count("\n") == 3
+
+
+def made_up(cell: Cell) -> Result:
+    """What a cell could have found, without finding it."""
+    rng = np.random.default_rng(len(cell.name))
+    numbers = {"auc": rng.uniform(0.5, 1), "size": 5, "left_out": 1, "label_accuracy": 0.8, "seconds": 1.0}
+    numbers |= {"rmse": 0.7, "coverage": 0.9, "n_pixels": 24, "converged": bool(rng.random() < 0.9)}
+    arrays = {"r2": rng.uniform(0, 0.2, (2, 5)), "elbo_0": -np.geomspace(9, 1, 20), "kept": np.arange(24)}
+    arrays |= {"truth": rng.integers(0, 2, (50, 3)), "scores": rng.random((50, 3))}
+    arrays |= {"relevance": rng.random(2400), "influence": rng.random(2400)}
+    return Result(numbers, arrays | {"latent_faces": rng.standard_normal((2400, 5)), "alpha": rng.random(5)})
+
+
+@pytest.mark.parametrize("share", [0.3, 1.0])
+def test_the_page_shows_whatever_is_stored(share: float, tmp_path: Path) -> None:
+    """All of it, or a part: the command may be stopped at any time."""
+    rng, store = np.random.default_rng(0), Store(tmp_path / "cells")
+    for experiment in EXPERIMENTS.values():
+        for one in experiment.cells(True):
+            if rng.random() < share:
+                store.put(one, made_up(one))
+    page = write(tmp_path, store, True).read_text()
+    for title in ("Table A.", "Table B1.", "Table B2.", "Table C.", "The removed cells", "Identity:", "Table D."):
+        assert title in page
+    pictures = re.findall(r"src='(figures/[^']+)'", page)
+    assert len(pictures) == len(set(pictures)) > 10
+    assert all((tmp_path / picture).stat().st_size > 1000 for picture in pictures)
+    table = pd.read_csv(tmp_path / "tables" / "aviris-all.csv").set_index(["row", "column"])["auc"]
+    for one in EXPERIMENTS["aviris"].cells(True):
+        method, coding, part = (one.options[key] for key in ("method", "coding", "part"))
+        if one in store and (one.options["pixels"], part) == ("all", "complete"):
+            row = method if method in ("BIBFA", *BASELINES) and method != "MLP" else f"{method}, {coding}"
+            assert table[row, part] == pytest.approx(made_up(one).numbers["auc"])
 
 
 @pytest.fixture(scope="module")

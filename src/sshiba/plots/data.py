@@ -15,6 +15,7 @@ if TYPE_CHECKING:
 
 LEVELS = np.linspace(0.05, 0.95, 19)  # of the intervals whose coverage is told
 BINS = 10  # of probabilities
+WEIGHTS = ["feature", "factor", "weight", "std"]  # columns
 
 
 def overview_data(model: SSHIBA, views: Any) -> pd.DataFrame:
@@ -80,9 +81,6 @@ def weights_data(model: SSHIBA, view: str, factor: int | None = None) -> pd.Data
     if factor is None:
         return table
     return table.iloc[np.argsort(-table["weight"].abs().to_numpy(), kind="stable")].reset_index(drop=True)
-
-
-WEIGHTS = ["feature", "factor", "weight", "std"]
 
 
 def feature_relevance_data(model: SSHIBA, view: str) -> pd.DataFrame:

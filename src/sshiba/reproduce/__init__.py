@@ -24,6 +24,8 @@ from .tables import Goal, goals_table
 
 __all__ = ["EXPERIMENTS", "Experiment", "reproduce"]
 
+QUICK = ", quick form (one restart, the baselines' regularisation fixed, a part of the rows: not to be cited)"
+
 
 @dataclass(frozen=True)
 class Experiment:
@@ -98,9 +100,6 @@ def write(out: Path, store: Store, quick: bool) -> Path:
     page = write_page(out, sections, summary, words)
     write_markdown(out, sections, summary, words)
     return page
-
-
-QUICK = ", quick form (one restart, the baselines' regularisation fixed, a part of the rows: not to be cited)"
 
 
 def about(seconds: float, quick: bool) -> str:

@@ -105,12 +105,16 @@ def yeast_cells(quick: bool) -> Iterator[Cell]:
             yield Cell("yeast", options, 10 if method in OURS else 3, is_baseline=method in BASELINES)
 
 
+def codings(method: str) -> tuple[str, ...]:
+    """Both for ours, and for the best of the others, so that a coding can be told from a method; else classes."""
+    return AVIRIS_CODINGS if method in (*OURS, "MLP") else ("categorical",)
+
+
 def aviris_cells(quick: bool) -> Iterator[Cell]:
-    """Factor models with both codings of the labels; methods that see no difference with their own."""
     for pixels in AVIRIS_PIXELS:
         for part in parts(quick):
             for method in METHODS:
-                for coding in AVIRIS_CODINGS if method in OURS else ("categorical",):
+                for coding in codings(method):
                     options = {"pixels": pixels, "coding": coding, "method": method, "part": part, "quick": quick}
                     cost = (100 if method in OURS else 50) * (1 if part == "complete" else 0.2)
                     yield Cell("aviris", options, cost, is_baseline=method in BASELINES)

@@ -12,7 +12,7 @@ import pandas as pd
 from .. import datasets
 from . import faces as faces_module
 from . import figures, missing, multiview, paper
-from .labels import AVIRIS_CODINGS, AVIRIS_PIXELS, QUICK_PIXELS
+from .labels import AVIRIS_CODINGS, AVIRIS_PIXELS, QUICK_PIXELS, codings
 from .methods import METHODS, OURS
 from .tables import EMPTY, Found, Goal, Score, Table, goal, grid, pick, score
 
@@ -100,8 +100,10 @@ def label_pictures(found: Found, folder: Path, name: str, **wanted: Any) -> list
 
 def aviris(found: Found, folder: Path) -> Section:
     tables, goals = [], []
-    rows = {f"{method}, {coding}": (method, coding) for method in OURS for coding in AVIRIS_CODINGS}
-    rows |= {method: (method, "categorical") for method in METHODS if method not in OURS}
+    rows = {}
+    for method in METHODS:
+        for coding in codings(method):
+            rows[f"{method}, {coding}" if len(codings(method)) > 1 else method] = (method, coding)
     some = f"{QUICK_PIXELS:,} of the " if is_quick(found) else ""
     titles = {
         "labelled": f"Table B1. AVIRIS, {some}10,249 labelled pixels only: AUC of 16 crops on the test 30 %",
