@@ -1,12 +1,15 @@
-"""Shared by all tests: the real data sets, where they are."""
+"""Shared by all tests: the real data sets, where they are, and what is read or fitted once for a file of tests."""
 
 import os
 from pathlib import Path
 
 import numpy as np
 import pytest
+from samples import BITS, LABELS, fit, frame, make_views, with_holes
 
+from sshiba import SSHIBA
 from sshiba.datasets import load_yeast
+from sshiba.views import Schema, read_training
 
 
 @pytest.fixture(scope="session")
@@ -23,3 +26,13 @@ def yeast(data_folder: Path) -> dict[str, np.ndarray]:
     data = load_yeast()
     X, Y = data.views["features"].to_numpy(float), data.views["labels"].to_numpy(float)
     return {"X": X[data.is_train], "Y": Y[data.is_train], "X_test": X[~data.is_train], "Y_test": Y[~data.is_train]}
+
+
+@pytest.fixture(scope="module")
+def model() -> SSHIBA:
+    return fit(with_holes(make_views()))
+
+
+@pytest.fixture(scope="module")
+def schema() -> Schema:
+    return read_training({"x": frame(), "bits": BITS, "who": LABELS})[0]

@@ -11,13 +11,15 @@ from hypothesis import strategies as st
 from sshiba.coding import ViewData
 from sshiba.elbo import elbo
 from sshiba.engines import MemoryEngine
-from sshiba.fit import Begun, BoundError, Options, State, prune, run, sweep, try_larger, without
+from sshiba.fit import Begun, Options, run
 from sshiba.likelihoods import Binary, Categorical, Real
 from sshiba.model import Model, Priors, view_model
 from sshiba.moments import w_second, w_trace
 from sshiba.rotation import find_rotation, objective, rotate
+from sshiba.size import prune, try_larger, without
 from sshiba.start import random_posterior
 from sshiba.state import ColumnGroups, Gamma, Posterior, RowCovariance
+from sshiba.sweep import BoundError, State, sweep
 from sshiba.updates import GLOBAL_UPDATES, apply_update, global_step
 
 N_SWEEPS = 12
@@ -243,7 +245,7 @@ def test_a_fall_is_an_error_that_names_the_update(monkeypatch: pytest.MonkeyPatc
     updates_tau = updates.update_tau
     broken = (*GLOBAL_UPDATES[:-1], update_tau)
     monkeypatch.setattr(updates, "GLOBAL_UPDATES", broken)
-    monkeypatch.setattr("sshiba.fit.GLOBAL_UPDATES", broken)
+    monkeypatch.setattr("sshiba.sweep.GLOBAL_UPDATES", broken)
     with pytest.raises(BoundError, match="update_tau"):
         sweep(problem.engine, state, rotating=False)
 

@@ -1,42 +1,16 @@
-"""The public API: what goes in, what comes out, what is refused."""
+"""The public API: what goes in and what comes out."""
 
 import warnings
 
 import numpy as np
 import pandas as pd
 import pytest
+from samples import fit, make_views, with_holes
 from scipy.stats import multivariate_normal
 from sklearn.base import clone
-from sklearn.exceptions import ConvergenceWarning, NotFittedError
+from sklearn.exceptions import ConvergenceWarning
 
-from sshiba import SSHIBA, Binary, Categorical, Priors, Progress, Real, load
-
-
-def make_views(n: int = 120, seed: int = 0) -> dict[str, np.ndarray]:
-    rng = np.random.default_rng(seed)
-    z = rng.standard_normal((n, 3))
-    X = z @ rng.standard_normal((3, 8)) + 0.5 * rng.standard_normal((n, 8))
-    T = (z @ rng.standard_normal((3, 4)) + rng.standard_normal((n, 4)) > 0).astype(int)
-    y = np.array(["a", "b", "c"])[np.argmax(z + 0.3 * rng.standard_normal((n, 3)), axis=1)]
-    return {"X": X, "T": T, "y": y}
-
-
-def with_holes(views: dict[str, np.ndarray], share: float = 0.15, seed: int = 1) -> dict[str, np.ndarray]:
-    rng = np.random.default_rng(seed)
-    X = np.where(rng.random(views["X"].shape) < share, np.nan, views["X"])
-    T = np.where(rng.random(views["T"].shape) < share, np.nan, views["T"])
-    y = np.where(rng.random(len(views["y"])) < share, None, views["y"])
-    return {"X": X, "T": T, "y": y}
-
-
-def fit(data: dict, **options) -> SSHIBA:
-    options = {"n_components": 6, "random_state": 0, "tol": 1e-6, **options}
-    return SSHIBA(**options).fit(data)
-
-
-@pytest.fixture(scope="module")
-def model() -> SSHIBA:
-    return fit(with_holes(make_views()))
+from sshiba import SSHIBA, Binary, Categorical, Priors, Progress, Real
 
 
 def test_fitted_attributes(model: SSHIBA) -> None:
@@ -305,136 +279,6 @@ def test_clone_and_params() -> None:
     assert clone(model).get_params() == model.get_params()
 
 
-# ------------------------------------------------------------------------------------------------------- refused
-
-
-@pytest.mark.parametrize(
-    ("options", "error", "match"),
-    [
-        ({"n_components": 0}, ValueError, "n_components must be at least 1"),
-        ({"n_components": 2.5}, TypeError, "n_components"),
-        ({"n_init": 0}, ValueError, "n_init"),
-        ({"tol": -1}, ValueError, "tol"),
-        ({"missing": "drop"}, ValueError, "missing"),
-        ({"acceleration": "warp"}, ValueError, "acceleration"),
-        ({"device": "cuda"}, ValueError, "device"),
-        ({"engine": "dask"}, ValueError, "engine"),
-        ({"dtype": "float16"}, ValueError, "dtype"),
-        ({"views": {"Z": Real()}}, ValueError, "'Z'"),
-    ],
-)
-def test_bad_options(options: dict, error: type, match: str) -> None:
-    with pytest.raises(error, match=match):
-        fit(make_views(), **options)
-
-
-def test_bad_priors() -> None:
-    with pytest.raises(ValueError, match="alpha"):
-        Priors(alpha=(0.0, 1.0))
-    with pytest.raises(ValueError, match="noise_floor"):
-        Priors(noise_floor=2.0)
-
-
-@pytest.mark.parametrize("method", ["transform", "predict", "impute", "score"])
-def test_before_fitting(method: str) -> None:
-    with pytest.raises(NotFittedError):
-        getattr(SSHIBA(), method)(make_views())
-    with pytest.raises(NotFittedError):
-        SSHIBA().save("nowhere.sshiba")
-
-
-def bad(kind: str) -> dict:
-    views = make_views()
-    X = views["X"]
-    if kind == "infinite":
-        X[5, 2] = np.inf
-    elif kind == "no observed value":
-        X[:, 3] = np.nan
-    elif kind == "rows":
-        views["T"] = views["T"][:50]
-    elif kind == "binary":
-        views["T"][4, 1] = 7
-    elif kind == "one class":
-        views["y"][:] = "a"
-    elif kind == "text":
-        views["X"] = X.astype(object)
-        views["X"][0, 0] = "high"
-    elif kind == "dates":
-        views["X"] = pd.DataFrame({"when": pd.date_range("2020-01-01", periods=120), "x": X[:, 0]})
-    elif kind == "large integers":
-        views["X"] = np.full((120, 2), 2**60) + np.arange(240).reshape(120, 2)
-    elif kind == "empty":
-        views["X"] = np.empty((120, 0))
-    elif kind == "duplicate index":
-        views["X"] = pd.DataFrame(X, index=[0] * 120)
-    elif kind == "no rows in common":
-        views = {"X": pd.DataFrame(X), "y": pd.Series(views["y"], index=range(1000, 1120))}
-    return views
-
-
-@pytest.mark.parametrize(
-    "kind",
-    [
-        "infinite",
-        "no observed value",
-        "rows",
-        "binary",
-        "one class",
-        "text",
-        "dates",
-        "large integers",
-        "empty",
-        "duplicate index",
-        "no rows in common",
-    ],
-)
-def test_bad_input_is_refused_by_name(kind: str) -> None:
-    views = bad(kind)
-    kept = {name: v.copy() for name, v in views.items()}
-    types = {"X": Real(), "y": Categorical()} | ({"T": Binary()} if "T" in views else {})
-    with pytest.raises((ValueError, TypeError), match=r"'[XTy]'"):
-        fit(views, views=types)
-    for name, before in kept.items():
-        pd.testing.assert_frame_equal(pd.DataFrame(views[name]), pd.DataFrame(before))
-
-
-def test_new_rows_are_checked_too(model: SSHIBA) -> None:
-    views = make_views()
-    with pytest.raises(ValueError, match=r"'y'.*'zebra'"):
-        model.predict({"y": np.array(["a", "zebra"])})
-    with pytest.raises(ValueError, match="'X'"):
-        model.predict({"X": views["X"][:, :5]})
-    with pytest.raises(ValueError, match="unknown view 'W'"):
-        model.predict({"W": views["X"]})
-
-
-@pytest.mark.parametrize(
-    ("options", "error", "match"),
-    [
-        ({"priors": 3}, TypeError, "priors"),
-        ({"tol": "a"}, TypeError, "tol"),
-        ({"max_time": -1}, ValueError, "max_time"),
-        ({"prune_tol": 2.0}, ValueError, "prune_tol"),
-        ({"random_state": -1}, ValueError, "random_state"),
-        ({"callback": 3}, TypeError, "callback"),
-        ({"n_jobs": 0}, ValueError, "n_jobs"),
-        ({"views": {"X": Real(select_features=True, groups=3)}}, TypeError, "'X'"),
-        ({"views": {"X": Real(select_features=True, groups=[1, 2])}}, ValueError, "'X'"),
-    ],
-)
-def test_more_bad_options(options: dict, error: type, match: str) -> None:
-    with pytest.raises(error, match=match):
-        fit(make_views(), **options)
-
-
-def test_unscaled_features_may_not_differ_too_much() -> None:
-    views = make_views()
-    views["X"] = views["X"] * 10.0 ** np.linspace(-150, 150, 8)
-    with pytest.raises(ValueError, match=r"'X'.*scale=True"):
-        fit(views, views={"X": Real(scale=False)})
-    assert np.isfinite(fit(views).factors_).all()
-
-
 @pytest.mark.parametrize("factor", [1e4, 1e8, 1e25])
 def test_new_rows_far_from_training_give_numbers(model: SSHIBA, factor: float) -> None:
     given = {"X": make_views()["X"] * factor}
@@ -548,61 +392,3 @@ def test_influence_is_how_far_a_feature_moves_a_prediction(scale: bool) -> None:
         assert np.linalg.norm(change) == pytest.approx(found["a"][d], rel=1e-6)
     with pytest.raises(ValueError, match="unknown target"):
         model.influence("c")
-
-
-def interrupting(restart: int, sweep: int):
-    """A callback that presses Ctrl-C."""
-
-    def callback(progress: Progress) -> None:
-        if (progress.restart, progress.sweep) == (restart, sweep):
-            raise KeyboardInterrupt
-
-    return callback
-
-
-@pytest.mark.parametrize(("restart", "sweep"), [(0, 5), (0, 45), (1, 30), (2, 60)])
-def test_an_interrupted_fit_goes_on_to_the_same_bound(restart: int, sweep: int, tmp_path) -> None:
-    views = with_holes(make_views())
-    options = {"n_components": 6, "n_init": 3, "random_state": 3, "tol": 1e-8}
-    whole = SSHIBA(**options).fit(views)
-    stopped = SSHIBA(**options, callback=interrupting(restart, sweep)).fit(views)
-    assert len(stopped.inits_) == restart + 1
-    assert stopped.inits_["interrupted"].tolist() == [False] * restart + [True]
-    stopped.save(tmp_path / "stopped.sshiba")
-    again = load(tmp_path / "stopped.sshiba").resume(views)
-    assert again.converged_
-    assert len(again.inits_) == 3
-    assert not again.inits_["interrupted"].any()
-    assert again.elbo_ == pytest.approx(whole.elbo_, abs=0.05)
-    assert again.n_components_ == whole.n_components_
-    assert again.resume(views).elbo_ == again.elbo_  # nothing left to do
-
-
-def test_other_data_cannot_go_on() -> None:
-    views = with_holes(make_views())
-    stopped = SSHIBA(4, random_state=0, callback=interrupting(0, 30)).fit(views)
-    fewer = {name: view[:-1] for name, view in views.items()}
-    with pytest.raises(ValueError, match="not the data of the interrupted fit"):
-        stopped.resume(fewer)
-
-
-def test_checkpoints_can_go_on(tmp_path) -> None:
-    views = with_holes(make_views())
-    path = tmp_path / "checkpoint.sshiba"
-    model = SSHIBA(6, n_init=2, random_state=0, callback=interrupting(1, 60))
-    model.fit(views, checkpoint=path, checkpoint_minutes=0.0)
-    saved = load(path)
-    assert saved.inits_["interrupted"].tolist() == [False, True]
-    whole = SSHIBA(6, n_init=2, random_state=0).fit(views)
-    assert saved.resume(views).elbo_ == pytest.approx(whole.elbo_, abs=0.5)
-
-
-def test_a_fit_at_its_limit_of_sweeps_goes_on() -> None:
-    views = with_holes(make_views())
-    whole = SSHIBA(6, n_init=2, random_state=0).fit(views)
-    with pytest.warns(ConvergenceWarning):
-        short = SSHIBA(6, n_init=2, random_state=0, max_iter=30).fit(views)
-    again = short.set_params(max_iter=2000).resume(views)
-    assert again.converged_
-    assert len(again.inits_) == 2
-    assert again.elbo_ == pytest.approx(whole.elbo_, abs=1.0)

@@ -3,10 +3,11 @@
 __version__ = "0.1.0"
 
 from .estimator import SSHIBA
-from .fit import BoundError, Progress
+from .fit import Progress
 from .io import ModelFileError, load
 from .likelihoods import Binary, Categorical, Real
 from .model import Priors
+from .sweep import BoundError
 from .tuning import Tuned, tune
 
 __all__ = [

@@ -21,7 +21,7 @@ from . import io
 from .answers import Answers
 from .coding import ViewData
 from .engines import MemoryEngine
-from .fit import Begun, Fit, Options, Progress, run_restarts
+from .fit import Begun, Fit, Options, Progress
 from .likelihoods import View
 from .model import Model, Priors, build_model
 from .mofa import write_hdf5
@@ -33,6 +33,7 @@ from .posterior import (
     noise_variance,
 )
 from .progress import FitBar
+from .restarts import run_restarts
 from .result import Restart, class_array, inits_table, ordered, provenance, r2_table
 from .sharpness import find_sharpness
 from .views import (

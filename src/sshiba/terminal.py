@@ -16,9 +16,10 @@ from rich.table import Table
 
 from . import SSHIBA
 from .datasets import DatasetError
-from .fit import BoundError, Progress
+from .fit import Progress
 from .io import ModelFileError
 from .result import views_table
+from .sweep import BoundError
 
 errors = Console(stderr=True)
 USUAL_SWEEPS = 300  # of a fit
