@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from sklearn.metrics import roc_auc_score
 
-from sshiba.metrics import auc_mc, binary_log_likelihood, coverage, normal_log_likelihood, rmse
+from sshiba.metrics import auc_mc, binary_log_likelihood, coverage, normal_log_likelihood, reliability, rmse
 
 
 def some_labels(seed: int = 0) -> tuple[np.ndarray, np.ndarray]:
@@ -44,6 +44,22 @@ def test_unknown_labels_do_not_count() -> None:
     holes = truth.astype(float)
     holes[:50, 0] = np.nan
     assert auc_mc(holes, scores).per_label[0] == pytest.approx(roc_auc_score(truth[50:, 0], scores[50:, 0]))
+
+
+def test_what_cannot_be_ranked_is_refused() -> None:
+    scores = np.array([[0.1, 0.9], [np.nan, 0.3], [0.2, 0.4]])
+    with pytest.raises(ValueError, match="scores have NaN"):
+        auc_mc(np.array([0, 1, 1]), scores)
+    assert auc_mc(np.array([[1, 0], [np.nan, 1], [0, 1]]), scores).per_label.tolist() == [0.0, 0.0]
+    with pytest.raises(ValueError, match="truth has NaN"):
+        auc_mc(np.array([0, 1, np.nan]), np.ones((3, 2)))
+
+
+def test_reliability_is_what_happened_in_each_bin() -> None:
+    table = reliability(np.array([[0, 1], [1, 1]]), np.array([[0.02, 0.06], [1.0, 0.92]]))
+    assert table["promised"].tolist() == pytest.approx([0.04, 0.96])
+    assert table["happened"].tolist() == [0.5, 1.0]
+    assert table["n"].tolist() == [2, 2]
 
 
 def test_shapes_must_agree() -> None:

@@ -265,6 +265,15 @@ def test_goals_tick_within_a_hundredth() -> None:
     assert goal("x", {"A": None}, {}, 0.5) == []
 
 
+def test_goals_tell_what_is_reached_without_a_choice_of_options() -> None:
+    ours = {"SSHIBA, defaults": Score(0.7), "SSHIBA, paper's settings": Score(0.6)}
+    found = goal("x", {**ours, "SSHIBA, tuned": Score(0.8, converged=False)}, {"D": Score(0.75)}, 0.65)
+    row = goals_table(found).frame.iloc[0]
+    assert row["SSHIBA"] == "0.800 (SSHIBA, tuned) †"
+    assert row["without tuned and kernel view"] == "0.700 ✗"
+    assert goals_table(goal("x", ours, {}, 0.65)).frame.iloc[0]["without tuned and kernel view"] == "0.700 ✓"
+
+
 def test_tables_say_the_same_in_all_forms(tmp_path: Path) -> None:
     scores = {("a", "one"): Score(0.5, 0.01, 3.0), ("b", "one"): None}
     table = grid("t", "A table", ["a", "b"], ["one"], lambda r, c: scores[r, c], lambda r, c: None)
@@ -295,6 +304,7 @@ def test_the_page_shows_whatever_is_stored(share: float, tmp_path: Path) -> None
             if rng.random() < share:
                 store.put(one, made_up(one))
     page = write(tmp_path, store, True).read_text()
+    assert ("cells are done, and means and goals are of these" in page) == (share < 1)
     for title in ("Table A.", "Table B1.", "Table B2.", "Table C.", "The removed cells", "Identity:", "Table D."):
         assert title in page
     pictures = re.findall(r"src='(figures/[^']+)'", page)

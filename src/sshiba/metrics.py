@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+import pandas as pd
 from scipy.stats import norm, rankdata
 
 SMALLEST = 1e-12  # a probability is taken to be at least this
@@ -36,10 +37,14 @@ def auc_mc(truth: Any, scores: Any) -> Auc:
     scores = np.asarray(scores, dtype=float)
     truth = np.asarray(truth)
     if truth.ndim == 1:
+        if np.isnan(truth.astype(float)).any():
+            raise ValueError("truth has NaN: leave out the rows whose class is not known.")
         truth = truth[:, None] == np.arange(scores.shape[1])
     truth = truth.astype(float)
     if truth.shape != scores.shape:
         raise ValueError(f"truth is {truth.shape} and scores are {scores.shape}: they must have one shape.")
+    if np.isnan(scores[~np.isnan(truth)]).any():
+        raise ValueError("scores have NaN where the truth is known.")
     areas = np.array([_auc(t, s) for t, s in zip(truth.T, scores.T)])
     sizes = np.nansum(truth, axis=0)
     known = ~np.isnan(areas)
@@ -76,6 +81,13 @@ def normal_log_likelihood(truth: np.ndarray, mean: np.ndarray, std: np.ndarray) 
     seen = ~np.isnan(truth)
     error = (truth - mean)[seen] / std[seen]
     return float(np.mean(-0.5 * error**2 - np.log(std[seen]) - 0.5 * np.log(2 * np.pi)))
+
+
+def reliability(truth: np.ndarray, probability: np.ndarray, n_bins: int = 10) -> pd.DataFrame:
+    """How often what was given a probability came true, in equal bins of it: promised, happened, n; no empty bins."""
+    table = pd.DataFrame({"promised": np.ravel(probability), "happened": np.ravel(truth).astype(float), "n": 1})
+    bins = np.minimum((table["promised"] * n_bins).astype(int), n_bins - 1)
+    return table.groupby(bins).agg({"promised": "mean", "happened": "mean", "n": "sum"}).reset_index(drop=True)
 
 
 def rmse(truth: np.ndarray, guess: np.ndarray) -> float:

@@ -9,12 +9,13 @@ import pandas as pd
 from scipy.stats import norm
 from sklearn.utils.validation import check_is_fitted
 
+from ..metrics import reliability
+
 if TYPE_CHECKING:
     from ..estimator import SSHIBA
     from ..evaluate import Check
 
 LEVELS = np.linspace(0.05, 0.95, 19)  # of the intervals whose coverage is told
-BINS = 10  # of probabilities
 WEIGHTS = ["feature", "factor", "weight", "std"]  # columns
 
 
@@ -165,12 +166,7 @@ def calibration_data(checks: dict[str, Check], view: str) -> pd.DataFrame:
         error = (cells["truth"] - cells["predicted"]).abs() / cells["std"]
         happened = [float((error <= norm.ppf(0.5 + level / 2)).mean()) for level in LEVELS]
         return pd.DataFrame({"promised": LEVELS, "happened": happened, "n": len(cells)})
-    bins = np.minimum((cells["predicted"] * BINS).astype(int), BINS - 1)
-    grouped = cells.groupby(bins)
-    table = pd.DataFrame(
-        {"promised": grouped["predicted"].mean(), "happened": grouped["truth"].mean(), "n": grouped.size()}
-    )
-    return table.reset_index(drop=True)
+    return reliability(cells["truth"].to_numpy(), cells["predicted"].to_numpy())
 
 
 def _one_check(checks: dict[str, Check], view: str) -> Check:

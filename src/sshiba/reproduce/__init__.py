@@ -82,9 +82,11 @@ def write(out: Path, store: Store, quick: bool) -> Path:
     """Tables, pictures and the page, from whatever is stored."""
     sections: list[Section] = []
     goals: list[Goal] = []
-    seconds = 0.0
+    seconds, n_done, n_cells = 0.0, 0, 0
     for name, experiment in EXPERIMENTS.items():
-        found = {cell.name: (cell, store.get(cell)) for cell in experiment.cells(quick) if cell in store}
+        cells = list(experiment.cells(quick))
+        found = {cell.name: (cell, store.get(cell)) for cell in cells if cell in store}
+        n_done, n_cells = n_done + len(found), n_cells + len(cells)
         if not found:
             continue
         seconds += sum(result.numbers["seconds"] for _, result in found.values())
@@ -96,16 +98,17 @@ def write(out: Path, store: Store, quick: bool) -> Path:
     summary = goals_table(goals)
     if goals:
         summary.write(out / "tables")
-    words = about(seconds, quick)
+    words = about(seconds, n_done, n_cells, quick)
     page = write_page(out, sections, summary, words)
     write_markdown(out, sections, summary, words)
     return page
 
 
-def about(seconds: float, quick: bool) -> str:
+def about(seconds: float, n_done: int, n_cells: int, quick: bool) -> str:
+    done = "" if n_done == n_cells else f"{n_done} of {n_cells} cells are done, and means and goals are of these; "
     versions = f"Python {platform.python_version()}, NumPy {np.__version__}, SciPy {scipy.__version__}"
     versions += f", scikit-learn {sklearn.__version__}"
     return (
-        f"SSHIBA {__version__}{QUICK if quick else ''}; seed {SEED}; the cells took {seconds / 60:.0f} minutes, "
-        f"one after the other, on {cpu_count()} cores ({platform.machine()}); {versions}."
+        f"SSHIBA {__version__}{QUICK if quick else ''}; seed {SEED}; {done}the cells took {seconds / 60:.0f} minutes, "
+        f"one after the other; drawn on {cpu_count()} cores ({platform.machine()}) with {versions}."
     )

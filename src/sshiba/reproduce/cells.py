@@ -133,10 +133,10 @@ def _one(cell: Cell, compute: Compute, store: Store, threads: int) -> tuple[Cell
     try:
         with quiet(), threadpool_limits(threads):
             result = compute(cell, None if cell.after is None else store.get(cell.after))
+        seconds = time.perf_counter() - began
+        store.put(cell, Result({**result.numbers, "seconds": round(seconds, 2)}, result.arrays))
     except Exception as error:
         return cell, time.perf_counter() - began, f"failed: {type(error).__name__}: {error}"
-    seconds = time.perf_counter() - began
-    store.put(cell, Result({**result.numbers, "seconds": round(seconds, 2)}, result.arrays))
     return cell, seconds, ""
 
 

@@ -104,7 +104,6 @@ def fit(
         QUICK_FACTORS if quick else N_COMPONENTS[target],
         {"pixels": inputs, "labels": outputs},
         n_init=n_init,
-        max_iter=300 if target == "attributes" else 2000,
         dtype="float32",
         random_state=SEED,
         callback=lambda progress: paths[progress.restart].append(progress.elbo),

@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 
+from ..metrics import reliability
 from .cells import Cell, Result
 from .tables import Table
 
@@ -65,7 +66,7 @@ def latent_faces(
     figure.tight_layout(pad=0.3)
     caption = (
         f"Latent faces ({settings}): the {n} most relevant columns of W of the pixels, each with its alpha (smaller: "
-        "more relevant)."
+        "more relevant). Their signs mean nothing, and grey is 0 in each, the largest value black or white."
     )
     return _save(figure, folder, name, caption, paper)
 
@@ -151,9 +152,8 @@ def scores(folder: Path, table: Table, ours: Callable[[str], bool]) -> Figure:
     records = table.records
     rows = list(dict.fromkeys(r["row"] for r in records))
     columns = list(dict.fromkeys(r["column"] for r in records))
-    figure, axes = plt.subplots(
-        1, len(columns), figsize=(2.4 + 2.4 * len(columns), 0.8 + 0.2 * len(rows)), sharey=True, squeeze=False
-    )
+    size = (2.4 + 2.4 * len(columns), 0.8 + 0.2 * len(rows))
+    figure, axes = plt.subplots(1, len(columns), figsize=size, sharey=True, squeeze=False, layout="constrained")
     for ax, column in zip(axes.flat, columns):
         for r in records:
             if r["column"] == column:
@@ -170,7 +170,7 @@ def scores(folder: Path, table: Table, ours: Callable[[str], bool]) -> Figure:
     return _save(figure, folder, f"{table.name}-scores", caption)
 
 
-def bounds(folder: Path, name: str, paths: Sequence[np.ndarray]) -> Figure:
+def bounds(folder: Path, name: str, whose: str, paths: Sequence[np.ndarray]) -> Figure:
     plt = _plt()
     figure, ax = plt.subplots(figsize=(5, 3.2))
     for i, path in enumerate(paths):
@@ -182,37 +182,42 @@ def bounds(folder: Path, name: str, paths: Sequence[np.ndarray]) -> Figure:
     ax.set_ylabel("bound (nats)")
     ax.legend(frameon=False)
     together = f" They end within {max(ends) - min(ends):.0f} nats of each other." if len(ends) > 1 else ""
-    caption = f"The bound of each start, from the 10th sweep on.{together}"
+    caption = f"{whose}: the bound of each start, from the 10th sweep on.{together}"
     return _save(figure, folder, name, caption)
 
 
-def variance_explained(folder: Path, name: str, r2: np.ndarray, views: Sequence[str]) -> Figure:
+def variance_explained(folder: Path, name: str, whose: str, r2: np.ndarray, views: Sequence[str]) -> Figure:
     """Factors by views; the last row of `r2`, all factors together, stands in the labels."""
+    from matplotlib.colors import PowerNorm
+
     plt = _plt()
     factors = r2[:-1][:40]
     figure, ax = plt.subplots(figsize=(1.6 + 0.9 * len(views), 1 + 0.16 * len(factors)))
-    image = ax.imshow(100 * factors, aspect="auto", cmap="Blues", vmin=0)
+    roots = PowerNorm(0.5, vmin=0)  # small shares can be told from none
+    image = ax.imshow(100 * factors, aspect="auto", cmap="Blues", norm=roots)
     ax.set_xticks(range(len(views)), [f"{view}\n{100 * total:.0f} % in all" for view, total in zip(views, r2[-1])])
     ax.set_ylabel("factor")
     figure.colorbar(image, ax=ax, label="variance explained, %")
     shared = int((factors > 0.005).all(axis=1).sum())
-    caption = f"Variance that each factor explains in each view; {shared} factors explain over 0.5 % of every view."
+    caption = (
+        f"{whose}: variance that each factor explains in each view; {shared} factors explain over 0.5 % of every view."
+    )
     return _save(figure, folder, name, caption)
 
 
-def calibration(folder: Path, name: str, truth: np.ndarray, scores: np.ndarray, n_bins: int = 10) -> Figure:
-    """Predicted against observed shares, in bins of equally many cells."""
+def calibration(folder: Path, name: str, whose: str, truth: np.ndarray, scores: np.ndarray) -> Figure:
+    """Predicted against observed shares, the points as large as the logarithm of the cells in each."""
     plt = _plt()
-    order = np.argsort(scores, axis=None)
-    said = [part.mean() for part in np.array_split(scores.ravel()[order], n_bins)]
-    was = [part.mean() for part in np.array_split(truth.ravel()[order].astype(float), n_bins)]
+    table = reliability(truth, scores)
     figure, ax = plt.subplots(figsize=(3.6, 3.4))
     ax.plot([0, 1], [0, 1], color=GREY, lw=0.8, ls="--")
-    ax.plot(said, was, "o-", color=BLUE)
+    ax.plot(table["promised"], table["happened"], color=BLUE)
+    ax.scatter(table["promised"], table["happened"], 8 * np.log1p(table["n"]), color=BLUE)
     ax.set_xlabel("predicted probability")
     ax.set_ylabel("share that was true")
-    off = float(np.mean(np.abs(np.array(said) - was)))
+    off = float(np.average((table["promised"] - table["happened"]).abs(), weights=table["n"]))
     caption = (
-        f"Calibration on the test rows: on average {off:.3f} between the probability said and the share that came true."
+        f"{whose}: calibration on the test rows, the points larger where there are more cells. Between the probability "
+        f"said and the share that came true there is {off:.3f} on average."
     )
     return _save(figure, folder, name, caption)

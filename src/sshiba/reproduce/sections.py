@@ -74,7 +74,10 @@ def yeast(found: Found, folder: Path) -> Section:
         f"103 real features, 14 labels, the official split (1,500 / 917). 20 %: mean ± deviation over {fifths} fifths."
         f"{cut_note(table)}"
     )
-    pictures = [figures.scores(folder, table, is_ours), *label_pictures(found, folder, "yeast", method=OURS[2])]
+    pictures = [
+        figures.scores(folder, table, is_ours),
+        *label_pictures(found, folder, "yeast", "Tuned", method=OURS[2]),
+    ]
     return Section("Yeast", text, [table], pictures, goals)
 
 
@@ -84,7 +87,7 @@ def split(scores: dict[str, Score | None]) -> tuple[dict[str, Score | None], dic
     return ours, {row: value for row, value in scores.items() if row not in ours}
 
 
-def label_pictures(found: Found, folder: Path, name: str, **wanted: Any) -> list[figures.Figure]:
+def label_pictures(found: Found, folder: Path, name: str, whose: str, **wanted: Any) -> list[figures.Figure]:
     """Bounds, variance explained and calibration of one fit on the complete training set."""
     results = [result for result in pick(found, part="complete", **wanted) if result.arrays]
     if not results:
@@ -92,9 +95,9 @@ def label_pictures(found: Found, folder: Path, name: str, **wanted: Any) -> list
     arrays = results[0].arrays
     paths = [arrays[key] for key in sorted(arrays) if key.startswith("elbo_")]
     return [
-        figures.bounds(folder, f"{name}-bounds", paths),
-        figures.variance_explained(folder, f"{name}-variance", arrays["r2"], ["inputs", "labels"]),
-        figures.calibration(folder, f"{name}-calibration", arrays["truth"], arrays["scores"]),
+        figures.bounds(folder, f"{name}-bounds", whose, paths),
+        figures.variance_explained(folder, f"{name}-variance", whose, arrays["r2"], ["inputs", "labels"]),
+        figures.calibration(folder, f"{name}-calibration", whose, arrays["truth"], arrays["scores"]),
     ]
 
 
@@ -133,7 +136,8 @@ def aviris(found: Found, folder: Path) -> Section:
         f"without a crop; both ways are shown, and its figures stand beside both.{cut_note(*tables)}"
     )
     pictures = [figures.scores(folder, table, is_ours) for table in tables if table.records]
-    pictures += label_pictures(found, folder, "aviris", pixels="labelled", coding="categorical", method=OURS[1])
+    shown = {"pixels": "labelled", "coding": "categorical", "method": OURS[1]}
+    pictures += label_pictures(found, folder, "aviris", "Defaults, labelled pixels, classes", **shown)
     return Section("AVIRIS Indian Pines", text, tables, pictures, goals)
 
 
@@ -160,7 +164,8 @@ def missing_data(found: Found, folder: Path) -> Section:
     text = (
         "The test rows join the fit without labels, except where it says predictive. AVIRIS: labelled pixels, classes. "
         "An imputer's row is the same semi-supervised fit after that imputation of the training inputs. For the "
-        "removed cells the two do not know the same: ours has the inputs of the test rows and the training labels, too."
+        "removed cells the two do not know the same: ours has the inputs of the test rows and the training labels, "
+        "too. Where nothing is missing, other methods are in tables A and B1."
         f"{cut_note(table)}"
     )
     pictures = [figures.scores(folder, table, is_ours)]

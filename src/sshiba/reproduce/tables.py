@@ -12,12 +12,14 @@ import numpy as np
 import pandas as pd
 
 from .cells import Cell, Result
+from .methods import DEFAULTS, PAPER
 from .paper import Reported
 
 Found = Mapping[str, tuple[Cell, Result]]  # cell name -> cell and result
 WITHIN = 0.01
 EMPTY = "·"
 CUT = " †"  # stopped at the limit of sweeps
+PLAIN = "without tuned and kernel view"
 
 
 @dataclass(frozen=True)
@@ -39,19 +41,26 @@ class Score:
 
 @dataclass(frozen=True)
 class Goal:
-    """One figure to reach: ours against the paper's and against the best baseline of the same run."""
+    """One figure to reach: ours against the paper's and against the best baseline of the same run.
+
+    `plain` is ours without a choice of options: the better of the paper's settings and the defaults.
+    """
 
     what: str
     ours: float
     our_row: str
+    plain: float | None
     paper: float | None
     baseline: float | None
     baseline_row: str = ""
+    converged: bool = True
 
     def cells(self) -> dict[str, str]:
+        most = max(self.paper or 0.0, self.baseline or 0.0)
         return {
             "figure": self.what,
-            "SSHIBA": f"{self.ours:.3f} ({self.our_row})",
+            "SSHIBA": f"{self.ours:.3f} ({self.our_row})" + ("" if self.converged else CUT),
+            PLAIN: "" if self.plain is None else f"{self.plain:.3f} {tick(self.plain, most)}",
             "paper": "" if self.paper is None else f"{self.paper:.2f} {tick(self.ours, self.paper)}",
             "best baseline": ""
             if self.baseline is None
@@ -145,8 +154,10 @@ def goal(
     if not mine:
         return []
     best = max(mine, key=mine.__getitem__)
+    plain = max((auc for row, auc in mine.items() if PAPER in row or DEFAULTS in row), default=None)
     top = max(theirs, key=theirs.__getitem__) if theirs else ""
-    return [Goal(what, mine[best], best, paper, theirs.get(top), top)]
+    converged = all(score.converged for row, score in ours.items() if row == best and score is not None)
+    return [Goal(what, mine[best], best, plain, paper, theirs.get(top), top, converged)]
 
 
 def goals_table(goals: Iterable[Goal]) -> Table:
