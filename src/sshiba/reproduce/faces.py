@@ -20,10 +20,7 @@ TARGETS = ("identity", "attributes")
 SETTINGS = {PAPER: "paper", DEFAULTS: "defaults"}  # and their names in files
 MASKS = ("relevance", "influence")
 RANKINGS = (*MASKS, "random")
-SHARES = {
-    "identity": (0.01, 0.02, 0.05, 0.1, 0.2, 0.3, 0.4, 0.5, 0.75),
-    "attributes": (0.02, 0.05, 0.1, 0.2, 0.5),
-}
+SHARES = (0.01, 0.02, 0.05, 0.1, 0.2, 0.3, 0.4, 0.5, 0.75)
 QUICK_SHARES = (0.02, 0.1, 0.4)
 N_COMPONENTS = {"identity": 100, "attributes": 200}
 QUICK_FACES, QUICK_FACTORS = 1000, 40
@@ -38,7 +35,7 @@ def cells(quick: bool) -> Iterator[Cell]:
         whole = Cell("faces", {**fixed, "ranking": "", "share": 1.0}, cost)
         yield whole
         for ranking in RANKINGS:
-            for share in QUICK_SHARES if quick else SHARES[target]:
+            for share in QUICK_SHARES if quick else SHARES:
                 yield Cell("faces", {**fixed, "ranking": ranking, "share": share}, cost * share, after=whole)
 
 
