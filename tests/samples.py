@@ -21,6 +21,12 @@ def frame(values: Any = NUMBERS, columns: str = "abc", index: Any = ROWS) -> pd.
     return pd.DataFrame(np.array(values), columns=list(columns), index=index)
 
 
+def with_cell(values: np.ndarray, row: int, column: int, value: Any) -> np.ndarray:
+    changed = values.copy()
+    changed[row, column] = value
+    return changed
+
+
 def same(a: Any, b: Any) -> bool:
     """Equal to the last bit, dtype and label."""
     if isinstance(a, pd.DataFrame):

@@ -1,31 +1,15 @@
 """The real command in a process of its own: files in, files out, one sentence for each thing that is wrong."""
 
-import os
-import signal
 import subprocess
-import sys
-import time
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import numpy as np
 import pandas as pd
 import pytest
+from commands import sshiba
 
 from sshiba import load
-
-SOURCE = str(Path(__file__).parents[1] / "src")
-ENVIRONMENT = {**os.environ, "PYTHONPATH": SOURCE, "COLUMNS": "200", "OMP_NUM_THREADS": "1"}
-
-
-def command(*arguments: object) -> list[str]:
-    return [sys.executable, "-m", "sshiba.cli", *map(str, arguments)]
-
-
-def sshiba(*arguments: object, cwd: Path | None = None, stdin: str | None = None) -> subprocess.CompletedProcess:
-    return subprocess.run(
-        command(*arguments), capture_output=True, text=True, cwd=cwd, input=stdin, env=ENVIRONMENT, timeout=300
-    )
 
 
 @pytest.fixture(scope="module")
@@ -316,81 +300,6 @@ def test_usage_errors_and_debug(folder: Path) -> None:
         shown = sshiba(name, "--help")
         assert shown.returncode == 0
         assert "Example: sshiba" in shown.stdout
-
-
-# --------------------------------------------------------------------------------------------- stopped and killed
-
-
-@pytest.fixture(scope="module")
-def long_fit(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A table whose fit, with hundreds of restarts, lasts as long as one likes."""
-    folder = tmp_path_factory.mktemp("long")
-    rng = np.random.default_rng(0)
-    x = rng.standard_normal((300, 3)) @ rng.standard_normal((3, 12)) + rng.standard_normal((300, 12))
-    x[rng.random(x.shape) < 0.2] = np.nan
-    pd.DataFrame(x, columns=[f"x{d}" for d in range(12)]).to_csv(folder / "x.csv", index=False)
-    return folder
-
-
-def started(folder: Path, *arguments: object) -> subprocess.Popen:
-    return subprocess.Popen(command(*arguments), cwd=folder, env=ENVIRONMENT, stderr=subprocess.PIPE, text=True)
-
-
-def test_ctrl_c_keeps_the_best_and_resume_ends_the_same(long_fit: Path) -> None:
-    """The checkpoint says when the fit is under way."""
-    options = ("x.csv", "-o", "stopped.sshiba", "--components", 6, "--restarts", 40, "--checkpoint", 0.0)
-    process = started(long_fit, "fit", *options)
-    path = long_fit / "stopped.sshiba"
-    wait_for(path, process)
-    time.sleep(1.0)
-    process.send_signal(signal.SIGINT)
-    _, words = process.communicate(timeout=60)
-    assert process.returncode == 1, words
-    assert "Not finished. To go on: sshiba fit x.csv --resume stopped.sshiba" in words
-    stopped = load(path)
-    assert len(stopped.inits_) < 40
-    done = sshiba("fit", "x.csv", "--resume", "stopped.sshiba", cwd=long_fit)
-    assert done.returncode == 0, done.stderr
-    whole = sshiba("fit", "x.csv", "-o", "whole.sshiba", "--components", 6, "--restarts", 40, cwd=long_fit)
-    assert whole.returncode == 0
-    assert len(load(path).inits_) == 40
-    assert load(path).elbo_ == pytest.approx(load(long_fit / "whole.sshiba").elbo_, abs=0.05)
-
-
-def test_ctrl_c_at_any_moment(long_fit: Path) -> None:
-    """While numba compiles, while a sweep runs: never a traceback."""
-    for seconds in (2.0, 2.6, 3.2):
-        path = long_fit / f"at {seconds}.sshiba"
-        process = started(long_fit, "fit", "x.csv", "-o", path, "--components", 6, "--restarts", 500)
-        time.sleep(seconds)
-        process.send_signal(signal.SIGINT)
-        _, words = process.communicate(timeout=60)
-        if process.returncode != -signal.SIGINT:  # else it was still importing
-            assert process.returncode == 1, words
-            assert "Traceback" not in words
-            assert path.exists() == ("Not finished" in words)
-
-
-def test_a_killed_process_leaves_a_whole_file(long_fit: Path) -> None:
-    """Saved again and again without a pause, then killed at some moment: what is there can be read."""
-    path = long_fit / "killed.sshiba"
-    process = started(long_fit, "fit", "x.csv", "-o", path, "--components", 6, "--restarts", 500, "--checkpoint", 0.0)
-    wait_for(path, process)
-    for _ in range(20):
-        assert load(path).n_components_ >= 1
-        time.sleep(0.05)
-    process.kill()
-    process.communicate()
-    assert load(path).inits_["interrupted"].any()
-
-
-def wait_for(path: Path, process: subprocess.Popen) -> None:
-    for _ in range(600):
-        if path.exists():
-            return
-        assert process.poll() is None, process.communicate()
-        time.sleep(0.1)
-    raise AssertionError("no checkpoint came")
 
 
 # ---------------------------------------------------------------------------------------------------- long tables

@@ -3,13 +3,12 @@
 import io
 import json
 import re
-import subprocess
-import sys
 from pathlib import Path
 
 import numpy as np
 import pandas as pd
 import pytest
+from commands import sshiba
 from rich.console import Console
 
 from sshiba.datasets import Dataset, DatasetError
@@ -331,15 +330,8 @@ def small_folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
-def run_command(folder: Path, *arguments: str) -> subprocess.CompletedProcess:
-    command = [sys.executable, "-c", "from sshiba.cli import app; app()", *arguments]
-    environment = {"SSHIBA_DATA": str(folder), "PATH": "/usr/bin:/bin", "COLUMNS": "200"}
-    source = str(Path(__file__).parents[1] / "src")
-    return subprocess.run(command, capture_output=True, text=True, env={**environment, "PYTHONPATH": source})
-
-
 def test_the_command_writes_a_page_and_goes_on_where_it_was(small_folder: Path, tmp_path: Path) -> None:
-    done = run_command(small_folder, "reproduce", "yeast", "--quick", "--jobs", "2", "--out", str(tmp_path))
+    done = sshiba("reproduce", "yeast", "--quick", "--jobs", "2", "--out", str(tmp_path), data=small_folder)
     assert done.returncode == 0, done.stderr
     page = (tmp_path / "index.html").read_text()
     assert "Table A. Yeast" in page
@@ -357,16 +349,16 @@ def test_the_command_writes_a_page_and_goes_on_where_it_was(small_folder: Path, 
         assert (tmp_path / "tables" / f"yeast.{ending}").is_file()
     cells = sorted((tmp_path / "cells" / "yeast").glob("ridge*.json"))
     cells[0].unlink()
-    again = run_command(small_folder, "reproduce", "yeast", "--quick", "--out", str(tmp_path))
+    again = sshiba("reproduce", "yeast", "--quick", "--out", str(tmp_path), data=small_folder)
     assert "32 of 33 cells are stored already" in again.stdout
     assert cells[0].is_file()
 
 
 def test_without_data_the_command_says_what_to_do(tmp_path: Path) -> None:
-    done = run_command(tmp_path, "reproduce", "aviris", "--quick", "--out", str(tmp_path / "out"))
+    done = sshiba("reproduce", "aviris", "--quick", "--out", str(tmp_path / "out"), data=tmp_path)
     assert done.returncode == 1
     assert "put indian_pines_200.npz into a folder" in done.stderr
     assert "Traceback" not in done.stderr
-    assert run_command(tmp_path, "reproduce", "nothing").returncode == 2
-    assert "reproduce" in run_command(tmp_path, "--help").stdout
-    assert run_command(tmp_path, "--version").stdout.strip()
+    assert sshiba("reproduce", "nothing", data=tmp_path).returncode == 2
+    assert "reproduce" in sshiba("--help", data=tmp_path).stdout
+    assert sshiba("--version", data=tmp_path).stdout.strip()

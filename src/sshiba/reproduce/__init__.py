@@ -86,9 +86,9 @@ def write(out: Path, store: Store, quick: bool) -> Path:
     for name, experiment in EXPERIMENTS.items():
         cells = list(experiment.cells(quick))
         found = {cell.name: (cell, store.get(cell)) for cell in cells if cell in store}
-        n_done, n_cells = n_done + len(found), n_cells + len(cells)
         if not found:
             continue
+        n_done, n_cells = n_done + len(found), n_cells + len(cells)
         seconds += sum(result.numbers["seconds"] for _, result in found.values())
         section = SECTIONS[name](found, out / "figures")
         sections.append(section)

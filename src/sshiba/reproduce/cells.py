@@ -19,6 +19,7 @@ import numpy as np
 from joblib import Parallel, cpu_count, delayed
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
+from rich.table import Column
 from threadpoolctl import threadpool_limits
 
 from ..files import replacing
@@ -159,13 +160,16 @@ def _words(cell: Cell) -> str:
 
 
 def _bar(console: Console) -> Progress:
+    """In a narrow terminal the words about the last cell are cut, not the numbers."""
+    whole = Column(no_wrap=True, min_width=7)
     return Progress(
-        BarColumn(),
-        MofNCompleteColumn(),
-        TimeElapsedColumn(),
-        TextColumn("left:"),
-        TimeRemainingColumn(),
-        TextColumn("{task.description}"),
+        BarColumn(20),
+        MofNCompleteColumn(table_column=whole),
+        TimeElapsedColumn(table_column=whole),
+        TextColumn("left:", table_column=whole),
+        TimeRemainingColumn(table_column=whole),
+        TextColumn("{task.description}", table_column=Column(no_wrap=True, overflow="ellipsis", ratio=1)),
         console=console,
+        expand=True,
         disable=not console.is_terminal,
     )

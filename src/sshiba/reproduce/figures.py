@@ -11,7 +11,7 @@ import numpy as np
 
 from ..metrics import reliability
 from .cells import Cell, Result
-from .tables import Table
+from .tables import Score, Table
 
 BLUE, ORANGE, GREY = "#0072b2", "#d55e00", "#999999"  # told apart by the colour-blind, too
 
@@ -104,6 +104,10 @@ class Point:
         numbers = result.numbers
         kept, converged = result.arrays.get("kept"), numbers["converged"]
         return cls(cell.options["share"], numbers["auc"], numbers["size"], kept, converged)
+
+    @property
+    def score(self) -> Score:
+        return Score(self.auc, converged=self.converged)
 
 
 def auc_by_share(

@@ -149,15 +149,14 @@ def goal(
     what: str, ours: Mapping[str, Score | None], others: Mapping[str, Score | None], paper: float | None
 ) -> list[Goal]:
     """The best of our rows against the best of the others; nothing where there is no row of ours yet."""
-    mine = {row: score.auc for row, score in ours.items() if score is not None}
+    mine = {row: score for row, score in ours.items() if score is not None}
     theirs = {row: score.auc for row, score in others.items() if score is not None}
     if not mine:
         return []
-    best = max(mine, key=mine.__getitem__)
-    plain = max((auc for row, auc in mine.items() if PAPER in row or DEFAULTS in row), default=None)
+    best = max(mine, key=lambda row: mine[row].auc)
+    plain = max((score.auc for row, score in mine.items() if PAPER in row or DEFAULTS in row), default=None)
     top = max(theirs, key=theirs.__getitem__) if theirs else ""
-    converged = all(score.converged for row, score in ours.items() if row == best and score is not None)
-    return [Goal(what, mine[best], best, plain, paper, theirs.get(top), top, converged)]
+    return [Goal(what, mine[best].auc, best, plain, paper, theirs.get(top), top, mine[best].converged)]
 
 
 def goals_table(goals: Iterable[Goal]) -> Table:
