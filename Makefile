@@ -20,7 +20,7 @@ $(VENV)/.installed: pyproject.toml
 demo: setup  ## fit digits as four views with holes; shows a table, writes a picture
 	$(BIN)/sshiba demo
 
-test: setup  ## the whole test suite (under ten minutes on two cores)
+test: setup  ## the whole test suite (under eight minutes on two cores)
 	$(BIN)/python -m pytest
 
 test-slow: setup  ## the long experiments
@@ -36,10 +36,11 @@ docs: setup  ## the documentation, its tutorials run while it is built: out/docs
 	$(BIN)/python -m pip install --quiet -e '.[docs]'
 	$(BIN)/python -m sphinx -W --keep-going -b html docs out/docs
 
-check: setup  ## lint, format, types
+check: setup  ## lint, format, types, and which room imports which
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
+	$(BIN)/lint-imports
 
 format: setup  ## rewrite files in the house style
 	$(BIN)/ruff check --fix .

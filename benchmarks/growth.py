@@ -11,13 +11,11 @@ import numpy as np
 from common import OUT, Row, interleaved, machine, report
 from threadpoolctl import threadpool_limits
 
-from sshiba.coding import ViewData
-from sshiba.elbo import elbo
-from sshiba.engines import MemoryEngine
-from sshiba.likelihoods import Real
-from sshiba.model import Model, Priors, view_model
-from sshiba.start import random_posterior
-from sshiba.updates import global_step
+from sshiba.core.coded import CodedView
+from sshiba.core.likelihoods import Gaussian
+from sshiba.core.spec import ModelSpec, Priors, view_spec
+from sshiba.engines import make_rows
+from sshiba.fitting.sweep import State, sweep
 
 
 def sweep_seconds(
@@ -31,16 +29,14 @@ def sweep_seconds(
     counts = np.full(d, float(n)) if seen is None else seen.sum(axis=0).astype(float)
     if seen is not None:
         X *= seen
-    model = Model((view_model("x", Real(select_features=select), counts, np.ones(d), Priors()),))
-    rows = MemoryEngine([ViewData(X, seen)], model, n_components=k, engine=engine)
-    posterior = random_posterior(model, k, rows.groups, rng)
-    local = rows.start(posterior)
+    view = view_spec("x", Gaussian(), "feature", counts, np.ones(d), Priors(), select_features=select)
+    rows = make_rows([CodedView(X, seen)], ModelSpec((view,)), k, engine=engine)
+    posterior = rows.first_posterior(k, rng)
+    state = State(posterior, rows.start(posterior))
     times = []
     for _ in range(repeats + 1):
         began = time.perf_counter()
-        local, stats = rows.local_step(posterior, local)
-        posterior = global_step(stats, posterior, model)
-        elbo(posterior, stats, model)
+        state = sweep(rows, state, rotating=False)
         times.append(time.perf_counter() - began)
     return float(np.median(times[1:]))
 

@@ -5,12 +5,11 @@ from __future__ import annotations
 import numpy as np
 from common import Row, interleaved, report
 
-from sshiba.coding import ViewData
-from sshiba.engines import MemoryEngine
-from sshiba.likelihoods import Real
-from sshiba.model import Model, Priors, view_model
-from sshiba.start import random_posterior
-from sshiba.updates import global_step
+from sshiba.core.coded import CodedView
+from sshiba.core.global_step import global_step
+from sshiba.core.likelihoods import Gaussian
+from sshiba.core.spec import ModelSpec, Priors, view_spec
+from sshiba.engines import make_rows
 
 
 def einsum_step(x: np.ndarray, seen: np.ndarray, w: np.ndarray, cov: np.ndarray, b: np.ndarray, tau: np.ndarray):
@@ -29,19 +28,19 @@ def main(quick: bool = False) -> list[Row]:
     x = rng.standard_normal((n, 10)) @ rng.standard_normal((10, d)) + rng.standard_normal((n, d))
     seen = rng.random((n, d)) < 0.5
     x = np.where(seen, (x - x.mean(axis=0)) / x.std(axis=0), 0.0)
-    model = Model((view_model("x", Real(), seen.sum(axis=0).astype(float), np.ones(d), Priors()),))
-    engine = MemoryEngine([ViewData(x, seen)], model, n_components=k)
-    posterior = random_posterior(model, k, engine.groups, rng)
-    local = engine.start(posterior)
+    spec = ModelSpec((view_spec("x", Gaussian(), "feature", seen.sum(axis=0).astype(float), np.ones(d), Priors()),))
+    rows = make_rows([CodedView(x, seen)], spec, k)
+    posterior = rows.first_posterior(k, rng)
+    local = rows.start(posterior)
     for _ in range(2):
-        local, stats = engine.local_step(posterior, local)
-        posterior = global_step(stats, posterior, model)
+        local, stats = rows.step(posterior, local)
+        posterior, _ = global_step(stats, posterior, spec)
     view = posterior.views[0]
     basis = view.w_cov.basis[view.w_cov.groups.index]
     cov = (basis * view.w_cov.spread[:, None, :]) @ basis.transpose(0, 2, 1)
     masks = seen.astype(float)
     ours, obvious = (
-        lambda: engine.local_step(posterior, local)[1].views[0],
+        lambda: rows.step(posterior, local)[1].views[0],
         lambda: einsum_step(x, masks, view.w_mean, cov, view.b_mean, view.tau.mean),
     )
     found, expected = ours(), obvious()

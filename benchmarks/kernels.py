@@ -14,7 +14,7 @@ from data import arrays, yeast
 from sklearn.datasets import load_digits
 
 from sshiba import SSHIBA, Binary, datasets
-from sshiba.likelihoods.probit import compiled, probit_moments
+from sshiba.core.likelihoods.probit_integrals import compiled, probit_moments
 
 
 def categorical(quick: bool) -> list[Row]:

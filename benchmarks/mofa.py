@@ -14,7 +14,7 @@ from data import cll, yeast
 from sklearn.metrics import roc_auc_score
 
 from sshiba import SSHIBA, Binary, Progress, Real
-from sshiba.metrics import binary_log_likelihood, rmse
+from sshiba.evaluate import binary_log_likelihood, rmse
 
 Views = dict[str, np.ndarray]
 N_MASKS = 4  # different tenths of CLL hidden: one tenth of the mutations has some 60 positives only

@@ -10,7 +10,7 @@ from common import Row, report
 from data import arrays
 
 from sshiba import SSHIBA, Categorical, Progress, Real, datasets
-from sshiba.fit import HOLD_X
+from sshiba.fitting.loop import HOLD_X
 
 
 class Textbook:

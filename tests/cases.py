@@ -7,33 +7,41 @@ from dataclasses import dataclass, field
 import numpy as np
 import oracle
 
-from sshiba.coding import ViewData
-from sshiba.engines import MemoryEngine
-from sshiba.likelihoods import Binary, Categorical, Real, View
-from sshiba.model import Model, Priors, view_model
-from sshiba.start import random_posterior
-from sshiba.state import Fixed, Gamma, Posterior, RowCovariance, ViewPosterior
+from sshiba.core.coded import CodedView
+from sshiba.core.likelihoods import Gaussian, Logistic, MultinomialProbit
+from sshiba.core.spec import ModelSpec, Priors, ViewSpec, view_spec
+from sshiba.core.state import Fixed, Gamma, Posterior, ViewPosterior, WeightCovariance
+from sshiba.data.types import Binary, Categorical, Real, View
+from sshiba.engines import Rows, make_rows
 
 
 @dataclass(frozen=True)
 class Problem:
     """Views with their data, and what a fit needs."""
 
-    data: list[ViewData]
-    model: Model
+    data: list[CodedView]
+    spec: ModelSpec
     posterior: Posterior
     missing: str = "exact"
     block_rows: int | None = None
     space: str = "auto"
-    engine: MemoryEngine = field(init=False)
+    rows: Rows = field(init=False)
 
     def __post_init__(self) -> None:
         k = self.posterior.n_components
-        engine = MemoryEngine(self.data, self.model, self.missing, k, self.block_rows, self.space, 4)
-        object.__setattr__(self, "engine", engine)
+        rows = make_rows(self.data, self.spec, k, self.missing, self.space, self.block_rows, 4)
+        object.__setattr__(self, "rows", rows)
 
 
-def draw_view(view: View, n: int, d: int, holes: str, rng: np.random.Generator) -> ViewData:
+def spec_of(
+    name: str, view: View, n_observed: np.ndarray, variance: np.ndarray, priors: Priors | None = None
+) -> ViewSpec:
+    """A view as the kernels see it, from the options that a user sets."""
+    options = {"weight": view.weight, "select_features": view.select_features, "groups": view.groups}
+    return view_spec(name, view.likelihood, view.noise_model, n_observed, variance, priors or Priors(), **options)
+
+
+def draw_view(view: View, n: int, d: int, holes: str, rng: np.random.Generator) -> CodedView:
     """Data of a view type; `holes` is "none", "rows" or "cells". Every feature keeps an observed cell."""
     if isinstance(view, Real):
         target = rng.standard_normal((n, d)) @ rng.standard_normal((d, d)) / np.sqrt(d)
@@ -44,10 +52,10 @@ def draw_view(view: View, n: int, d: int, holes: str, rng: np.random.Generator) 
     else:
         raise TypeError(f"tell draw_view how to make data for {type(view).__name__}")
     if holes == "none":
-        return ViewData(target, None)
+        return CodedView(target, None)
     observed = rng.random((n, 1 if holes == "rows" else d)) < 0.7
     observed[rng.integers(0, n)] = True
-    return ViewData(target * observed if target.ndim == 2 else target * observed[:, 0], observed)
+    return CodedView(target * observed if target.ndim == 2 else target * observed[:, 0], observed)
 
 
 def make_problem(
@@ -67,13 +75,13 @@ def make_problem(
     specs = []
     for i, (view, d, rows) in enumerate(zip(views, widths, data)):
         seen = np.full(d, n) if rows.observed is None else np.broadcast_to(rows.observed, (n, d)).sum(axis=0)
-        specs.append(view_model(f"v{i}", view, seen.astype(float), np.ones(d), priors or Priors()))
-    model = Model(tuple(specs))
-    groups = MemoryEngine(data, model, missing, n_components).groups
-    return Problem(data, model, random_posterior(model, n_components, groups, rng), missing, block_rows, space)
+        specs.append(spec_of(f"v{i}", view, seen.astype(float), np.ones(d), priors))
+    spec = ModelSpec(tuple(specs))
+    posterior = make_rows(data, spec, n_components, missing).first_posterior(n_components, rng)
+    return Problem(data, spec, posterior, missing, block_rows, space)
 
 
-def covariances(cov: RowCovariance) -> np.ndarray:
+def covariances(cov: WeightCovariance) -> np.ndarray:
     """Σ_d written out, (D, K, K)."""
     basis = cov.basis[cov.groups.index]
     return (basis * cov.spread[:, None, :]) @ basis.transpose(0, 2, 1)
@@ -82,11 +90,11 @@ def covariances(cov: RowCovariance) -> np.ndarray:
 def to_oracle(problem: Problem) -> list[oracle.OracleView]:
     """The library's first state as the oracle sees it."""
     out = []
-    n = problem.engine.n_rows
-    for rows, view, spec in zip(problem.data, problem.posterior.views, problem.model.views):
+    n = problem.rows.n_rows
+    for rows, view, spec in zip(problem.data, problem.posterior.views, problem.spec.views):
         d = spec.n_features
         observed = np.ones((n, d), bool) if rows.observed is None else np.broadcast_to(rows.observed, (n, d))
-        kind = {Real: "real", Binary: "binary", Categorical: "categorical"}[type(spec.view)]
+        kind = {Gaussian: "real", Logistic: "binary", MultinomialProbit: "categorical"}[type(spec.likelihood)]
         tau = view.tau if isinstance(view.tau, Gamma) else Gamma(view.tau.value, np.ones(1))
         gamma = view.gamma if isinstance(view.gamma, Gamma) else Gamma(view.gamma.value, np.ones_like(view.gamma.value))
         noise = "fixed" if spec.tau_prior is None else "feature" if len(tau.rate) > 1 or d == 1 else "view"
@@ -97,7 +105,7 @@ def to_oracle(problem: Problem) -> list[oracle.OracleView]:
             observed=observed.copy(),
             weight=spec.weight,
             noise=noise,
-            select=spec.view.select_features,
+            select=spec.select_features,
             relevance_group=spec.relevance,
             alpha_prior=(float(spec.alpha_prior.shape), float(spec.alpha_prior.rate)),
             gamma_prior=(float(spec.gamma_prior.shape), float(spec.gamma_prior.rate)),

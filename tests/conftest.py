@@ -8,8 +8,9 @@ import pytest
 from samples import BITS, LABELS, fit, frame, make_views, with_holes
 
 from sshiba import SSHIBA
+from sshiba.data.reading import read_training
+from sshiba.data.schema import Schema
 from sshiba.datasets import load_yeast
-from sshiba.views import Schema, read_training
 
 
 @pytest.fixture(scope="session")

@@ -1,26 +1,28 @@
 """The bound never falls, whatever the mixture; blocks and orders change nothing."""
 
 from dataclasses import replace
+from itertools import pairwise
 
 import numpy as np
 import pytest
-from cases import Problem, covariances, make_problem
+from cases import Problem, covariances, make_problem, spec_of
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from sshiba.coding import ViewData
-from sshiba.elbo import elbo
-from sshiba.engines import MemoryEngine
-from sshiba.fit import Begun, Options, run
-from sshiba.likelihoods import Binary, Categorical, Real
-from sshiba.model import Model, Priors, view_model
-from sshiba.moments import w_second, w_trace
-from sshiba.rotation import find_rotation, objective, rotate
-from sshiba.size import prune, try_larger, without
-from sshiba.start import random_posterior
-from sshiba.state import ColumnGroups, Gamma, Posterior, RowCovariance
-from sshiba.sweep import BoundError, State, sweep
-from sshiba.updates import GLOBAL_UPDATES, apply_update, global_step
+from sshiba.core import global_step as globals_module
+from sshiba.core.bound import elbo
+from sshiba.core.coded import CodedView
+from sshiba.core.global_step import GLOBAL_UPDATES, apply_update, expected_residual, global_step
+from sshiba.core.rotation import find_rotation, objective, rotate
+from sshiba.core.spec import ModelSpec
+from sshiba.core.state import ColumnGroups, Gamma, Posterior, WeightCovariance
+from sshiba.core.w_moments import w_trace
+from sshiba.data.types import Binary, Categorical, Real
+from sshiba.engines import make_rows
+from sshiba.fitting.budget import Budget, FitOptions
+from sshiba.fitting.loop import StartingPoint, run
+from sshiba.fitting.size import keep_factors, prune, try_larger
+from sshiba.fitting.sweep import BoundError, State, sweep
 
 N_SWEEPS = 12
 
@@ -67,24 +69,24 @@ def problems(draw: st.DrawFn) -> Problem:
 @given(problems())
 def test_bound_never_falls(problem: Problem) -> None:
     """After every single update, rotations among them; pruning starts anew."""
-    local, before = problem.engine.start(problem.posterior), -np.inf
-    posterior, model = problem.posterior, problem.model
+    local, before = problem.rows.start(problem.posterior), -np.inf
+    posterior, spec = problem.posterior, problem.spec
     for number in range(N_SWEEPS):
-        local, stats = problem.engine.local_step(posterior, local)
-        before = check_rise(before, posterior, stats, model, "local step")
-        for update in GLOBAL_UPDATES:
-            posterior = apply_update(update, stats, posterior, model)
-            before = check_rise(before, posterior, stats, model, update.__name__)
+        local, stats = problem.rows.step(posterior, local)
+        before = check_rise(before, posterior, stats, spec, "local step")
+        for name in GLOBAL_UPDATES:
+            posterior = apply_update(name, stats, posterior, spec)
+            before = check_rise(before, posterior, stats, spec, name)
         if number % 3 == 2:
-            R, _ = find_rotation(objective(posterior, stats, model))
-            posterior, stats = rotate(posterior, stats, model, R)
-            before = check_rise(before, posterior, stats, model, "rotation")
+            R, _ = find_rotation(objective(posterior, stats, spec))
+            posterior, stats = rotate(posterior, stats, spec, R)
+            before = check_rise(before, posterior, stats, spec, "rotation")
         state = prune(State(posterior, local, stats, before), 1e-6)
         posterior, before = state.posterior, state.bound
 
 
-def check_rise(before: float, posterior: Posterior, stats: object, model: Model, name: str) -> float:
-    terms = elbo(posterior, stats, model).values()
+def check_rise(before: float, posterior: Posterior, stats: object, spec: ModelSpec, name: str) -> float:
+    terms = elbo(posterior, stats, spec).values()
     bound = sum(terms)
     assert np.isfinite(bound), name
     assert bound >= before - 1e-9 * max(1.0, sum(map(abs, terms))), f"{name}: {before} -> {bound}"
@@ -96,7 +98,7 @@ def check_rise(before: float, posterior: Posterior, stats: object, model: Model,
 def test_blocks_and_spaces_change_nothing(problem: Problem, block_rows: int) -> None:
     """Blocks of any size, in Gram space or not."""
     cut = replace(problem, block_rows=block_rows, space={"gram": "memory", "memory": "gram"}[problem.space])
-    assert_same_sweep(problem, cut, [np.arange(s.n_features) for s in problem.model.views])
+    assert_same_sweep(problem, cut, [np.arange(s.n_features) for s in problem.spec.views])
 
 
 @settings(max_examples=40, deadline=None)
@@ -104,17 +106,17 @@ def test_blocks_and_spaces_change_nothing(problem: Problem, block_rows: int) -> 
 def test_orders_change_nothing(problem: Problem, seed: int) -> None:
     """Rows, features and views of data and first state permuted: the same result, permuted."""
     rng = np.random.default_rng(seed)
-    rows = rng.permutation(problem.engine.n_rows)
+    rows = rng.permutation(problem.rows.n_rows)
     places = rng.permutation(len(problem.data))
-    columns = [rng.permutation(s.n_features) for s in problem.model.views]
+    columns = [rng.permutation(s.n_features) for s in problem.spec.views]
     parts = [permuted(problem, i, rows, columns[i]) for i in places]
     data, specs, views = (list(part) for part in zip(*parts))
-    other = Problem(data, Model(tuple(specs)), Posterior(tuple(views)), problem.missing)
+    other = Problem(data, ModelSpec(tuple(specs)), Posterior(tuple(views)), problem.missing)
     assert_same_sweep(problem, other, columns, list(places))
 
 
 def permuted(problem: Problem, i: int, rows: np.ndarray, d: np.ndarray) -> tuple:
-    data, spec, view = problem.data[i], problem.model.views[i], problem.posterior.views[i]
+    data, spec, view = problem.data[i], problem.spec.views[i], problem.posterior.views[i]
     if data.target.ndim == 1:  # class c gets the place where d says c
         target = np.argsort(d)[data.target[rows]]
     else:
@@ -129,12 +131,12 @@ def permuted(problem: Problem, i: int, rows: np.ndarray, d: np.ndarray) -> tuple
     cov = view.w_cov
     # The random start has the same basis in all groups, so that any grouping of the features will do.
     groups = ColumnGroups(np.zeros(len(d), dtype=int))
-    cov = RowCovariance(cov.basis[:1], cov.spread[d], cov.logdet[d], groups)
+    cov = WeightCovariance(cov.basis[:1], cov.spread[d], cov.logdet[d], groups)
     tau = view.tau
     if isinstance(tau, Gamma) and len(tau.rate) > 1:
         tau = Gamma(tau.shape[d], tau.rate[d])
-    view = replace(view, w_mean=view.w_mean[d], w_cov=cov, b_mean=view.b_mean[d], b_var=view.b_var[d], tau=tau)
-    return ViewData(target, observed), spec, view
+    view = replace(view, b_mean=view.b_mean[d], b_var=view.b_var[d], tau=tau).with_weights(view.w_mean[d], cov)
+    return CodedView(target, observed), spec, view
 
 
 def assert_same_sweep(one: Problem, two: Problem, columns: list[np.ndarray], places: list[int] | None = None) -> None:
@@ -154,47 +156,48 @@ def assert_same_sweep(one: Problem, two: Problem, columns: list[np.ndarray], pla
 
 
 def two_sweeps(problem: Problem) -> tuple[Posterior, float]:
-    posterior, local = problem.posterior, problem.engine.start(problem.posterior)
+    posterior, local = problem.posterior, problem.rows.start(problem.posterior)
     for _ in range(2):
-        local, stats = problem.engine.local_step(posterior, local)
-        posterior = global_step(stats, posterior, problem.model)
-    return posterior, sum(elbo(posterior, stats, problem.model).values())
+        local, stats = problem.rows.step(posterior, local)
+        posterior, _ = global_step(stats, posterior, problem.spec)
+    return posterior, sum(elbo(posterior, stats, problem.spec).values())
 
 
 @pytest.mark.parametrize("holes", ["none", "rows", "cells"])
-def test_what_is_remembered_of_w_is_what_would_be_computed(holes: str) -> None:
+def test_moments_of_w_are_those_written_out(holes: str) -> None:
+    """What updates hand on (<w²>, the trace, the residual) against Σ_d written out; also for rows with other holes."""
     problem = make_problem([Real(select_features=True), Real(), Real(noise="view")], [6, 5, 4], [holes] * 3, n=30)
-    posterior, local = problem.posterior, problem.engine.start(problem.posterior)
-    _, stats = problem.engine.local_step(posterior, local)
-    posterior = global_step(stats, posterior, problem.model)
-    for view, vs in zip(posterior.views, stats.views):
-        second = covariances(view.w_cov) + view.w_mean[:, :, None] * view.w_mean[:, None, :]
-        for _ in range(2):  # the second time it is remembered
-            np.testing.assert_allclose(w_second(view), np.einsum("dkk->dk", second), rtol=1e-10)
-            for zz in (vs.zz, 2 * vs.zz):
-                expected = np.einsum("dkl,dkl->d", second, zz[vs.groups.index])
-                np.testing.assert_allclose(w_trace(view, zz, vs.groups), expected, rtol=1e-10)
-        d = len(view.w_mean)
-        for index in (np.zeros(d, dtype=int), np.arange(d), np.arange(d) % 2):  # other holes than those of the fit
-            zz = np.stack([np.eye(view.w_mean.shape[1]) * (g + 1) for g in range(index.max() + 1)])
-            expected = np.einsum("dkl,dkl->d", second, zz[index])
-            np.testing.assert_allclose(w_trace(view, zz, ColumnGroups(index)), expected, rtol=1e-10)
-        moved = replace(view, w_mean=view.w_mean + 1)
-        np.testing.assert_allclose(w_second(moved), view.w_cov.diagonal + (view.w_mean + 1) ** 2)
+    posterior, local = problem.posterior, problem.rows.start(problem.posterior)
+    _, stats = problem.rows.step(posterior, local)
+    posterior, residuals = global_step(stats, posterior, problem.spec)
+    R, _ = find_rotation(objective(posterior, stats, problem.spec))
+    turned, turned_stats = rotate(posterior, stats, problem.spec, R)
+    for state, its_stats in ((posterior, stats), (turned, turned_stats)):
+        for view, vs, residual in zip(state.views, its_stats.views, residuals):
+            second = covariances(view.w_cov) + view.w_mean[:, :, None] * view.w_mean[:, None, :]
+            np.testing.assert_allclose(view.w_second, np.einsum("dkk->dk", second), rtol=1e-10)
+            expected = np.einsum("dkl,dkl->d", second, vs.zz[vs.groups.index])
+            np.testing.assert_allclose(w_trace(view, vs.zz, vs.groups), expected, rtol=1e-10)
+            np.testing.assert_allclose(residual, expected_residual(vs, view), rtol=1e-9)
+            d = len(view.w_mean)
+            for index in (np.zeros(d, dtype=int), np.arange(d), np.arange(d) % 2):  # other holes than those of the fit
+                zz = np.stack([np.eye(view.w_mean.shape[1]) * (g + 1) for g in range(index.max() + 1)])
+                expected = np.einsum("dkl,dkl->d", second, zz[index])
+                np.testing.assert_allclose(w_trace(view, zz, ColumnGroups(index)), expected, rtol=1e-10)
 
 
 @pytest.mark.parametrize("holes", ["none", "cells"])
 def test_rotation_gains_what_it_says(holes: str) -> None:
     views = [Real(select_features=True, weight=0.5), Binary(), Categorical()]
     problem = make_problem(views, [6, 5, 4], [holes] * 3, n=60, n_components=5)
-    posterior, local = problem.posterior, problem.engine.start(problem.posterior)
+    posterior, local = problem.posterior, problem.rows.start(problem.posterior)
     for _ in range(3):
-        local, stats = problem.engine.local_step(posterior, local)
-        posterior = global_step(stats, posterior, problem.model)
-    before = sum(elbo(posterior, stats, problem.model).values())
-    R, gain = find_rotation(objective(posterior, stats, problem.model))
-    posterior, stats = rotate(posterior, stats, problem.model, R)
-    after = sum(elbo(posterior, stats, problem.model).values())
+        local, stats = problem.rows.step(posterior, local)
+        posterior, _ = global_step(stats, posterior, problem.spec)
+    before = sum(elbo(posterior, stats, problem.spec).values())
+    R, gain = find_rotation(objective(posterior, stats, problem.spec))
+    posterior, stats = rotate(posterior, stats, problem.spec, R)
+    after = sum(elbo(posterior, stats, problem.spec).values())
     assert gain > 1e-3
     assert after - before == pytest.approx(gain, rel=1e-9, abs=1e-9)
 
@@ -202,8 +205,8 @@ def test_rotation_gains_what_it_says(holes: str) -> None:
 def test_rotation_gradient() -> None:
     rng = np.random.default_rng(0)
     problem = make_problem([Real(), Binary(weight=2.0)], [6, 5], ["none", "cells"], n=30, n_components=4)
-    local, stats = problem.engine.local_step(problem.posterior, problem.engine.start(problem.posterior))
-    target = objective(global_step(stats, problem.posterior, problem.model), stats, problem.model)
+    local, stats = problem.rows.step(problem.posterior, problem.rows.start(problem.posterior))
+    target = objective(global_step(stats, problem.posterior, problem.spec)[0], stats, problem.spec)
     target = target.moved(np.eye(4) + 0.2 * rng.standard_normal((4, 4)))
     step = rng.standard_normal((4, 4))
 
@@ -219,8 +222,8 @@ def test_newton_step_is_exact_on_diagonal_problems() -> None:
     """Near a stationary point where all matrices are diagonal, one step goes all the way."""
     rng = np.random.default_rng(1)
     problem = make_problem([Real(), Binary(weight=2.0)], [6, 5], ["none", "none"], n=30, n_components=3)
-    local, stats = problem.engine.local_step(problem.posterior, problem.engine.start(problem.posterior))
-    target = objective(global_step(stats, problem.posterior, problem.model), stats, problem.model)
+    local, stats = problem.rows.step(problem.posterior, problem.rows.start(problem.posterior))
+    target = objective(global_step(stats, problem.posterior, problem.spec)[0], stats, problem.spec)
     diagonal = replace(target, ww=np.stack([np.diag([3.0, 1, 2]), np.diag([1.0, 2, 0.5])]))
     diagonal = replace(diagonal, zz=diagonal.zz * 0)
     diagonal = replace(diagonal, zz=-diagonal.gradient())  # stationary
@@ -231,64 +234,68 @@ def test_newton_step_is_exact_on_diagonal_problems() -> None:
 
 
 def test_a_fall_is_an_error_that_names_the_update(monkeypatch: pytest.MonkeyPatch) -> None:
-    import sshiba.updates as updates
-
     problem = make_problem([Real()], [5], ["none"], n=30)
-    state = State(problem.posterior, problem.engine.start(problem.posterior))
+    state = State(problem.posterior, problem.rows.start(problem.posterior))
     for _ in range(3):
-        state = sweep(problem.engine, state, rotating=False)
+        state = sweep(problem.rows, state, rotating=False)
+    right = globals_module.update_tau
 
-    def update_tau(stats: object, view: object, model: object) -> object:
-        wrong = updates_tau(stats, view, model)
-        return replace(wrong, tau=Gamma(wrong.tau.shape, wrong.tau.rate * 3))
+    def wrong(stats: object, view: object, spec: object, residual: object) -> object:
+        found = right(stats, view, spec, residual)
+        return replace(found, tau=Gamma(found.tau.shape, found.tau.rate * 3))
 
-    updates_tau = updates.update_tau
-    broken = (*GLOBAL_UPDATES[:-1], update_tau)
-    monkeypatch.setattr(updates, "GLOBAL_UPDATES", broken)
-    monkeypatch.setattr("sshiba.sweep.GLOBAL_UPDATES", broken)
+    monkeypatch.setattr(globals_module, "update_tau", wrong)
     with pytest.raises(BoundError, match="update_tau"):
-        sweep(problem.engine, state, rotating=False)
+        sweep(problem.rows, state, rotating=False)
 
 
 def test_run_is_monotone_between_prunings_and_converges() -> None:
     problem = make_problem([Real(), Binary()], [8, 6], ["cells", "rows"], n=80, n_components=6)
-    fit = run(problem.engine, Begun(problem.posterior, 6), Options(max_iter=3000, tol=1e-3))
+    seen = []
+    options = FitOptions(max_iter=3000, tol=1e-3)
+    fit = run(problem.rows, StartingPoint(problem.posterior, 6), options, seen.append)
     assert fit.converged
     assert fit.state.stats is not None
     assert np.isfinite(fit.path).all()
+    rises = [b.elbo - a.elbo for a, b in pairwise(seen) if a.n_components == b.n_components]
+    assert len(rises) > 0.8 * len(seen)
+    assert min(rises) >= -1e-9 * abs(fit.state.bound)
+    assert max(rises[-10:]) < max(rises[:10])
 
 
 @pytest.mark.parametrize("holes", ["none", "cells"])
-def test_joined_factors_are_both_there(holes: str) -> None:
+def test_added_factors_are_both_there(holes: str) -> None:
     one = make_problem([Real(select_features=True), Binary()], [5, 4], [holes, "none"], n=20, n_components=3)
     more = make_problem([Real(select_features=True), Binary()], [5, 4], [holes, "none"], n=20, n_components=2, seed=9)
-    joined = one.posterior.joined(more.posterior, scale=0.3)
+    joined = one.posterior.add_factors(more.posterior, scale=0.3)
     assert joined.n_components == 5
-    for mine, its, both in zip(one.posterior.views, more.posterior.views, joined.views):
-        np.testing.assert_array_equal(both.w_mean, np.hstack([mine.w_mean, 0.3 * its.w_mean]))
+    for mine, theirs, both in zip(one.posterior.views, more.posterior.views, joined.views):
+        np.testing.assert_array_equal(both.w_mean, np.hstack([mine.w_mean, 0.3 * theirs.w_mean]))
+        np.testing.assert_allclose(both.w_second, both.w_cov.diagonal() + both.w_mean**2)
         for d, cov in enumerate(covariances(both.w_cov)):
             np.testing.assert_allclose(cov[:3, :3], covariances(mine.w_cov)[d])
-            np.testing.assert_allclose(cov[3:, 3:], 0.09 * covariances(its.w_cov)[d])
+            np.testing.assert_allclose(cov[3:, 3:], 0.09 * covariances(theirs.w_cov)[d])
             np.testing.assert_allclose(both.w_cov.logdet[d], np.linalg.slogdet(cov)[1])
-        np.testing.assert_allclose(both.alpha.mean[3:], its.alpha.mean / 0.09)
+        np.testing.assert_allclose(both.alpha.mean[3:], theirs.alpha.mean / 0.09)
 
 
 def test_a_factor_that_was_lost_is_found_again() -> None:
     """Three factors made the data; from two at their optimum only a new one can lead back."""
     rng = np.random.default_rng(0)
     x = rng.standard_normal((200, 3)) @ rng.standard_normal((3, 12)) + 0.5 * rng.standard_normal((200, 12))
-    data = [ViewData((x - x.mean(axis=0)) / x.std(axis=0), None)]
-    model = Model((view_model("x", Real(), np.full(12, 200.0), np.ones(12), Priors()),))
-    engine, options = MemoryEngine(data, model, "exact", 3), Options(tol=1e-4)
-    whole = run(engine, Begun(random_posterior(model, 3, engine.groups, rng), 3), options).state
-    lost = without(whole, np.array([0, 2]))
+    data = [CodedView((x - x.mean(axis=0)) / x.std(axis=0), None)]
+    spec = ModelSpec((spec_of("x", Real(), np.full(12, 200.0), np.ones(12)),))
+    rows, options = make_rows(data, spec, 3), FitOptions(tol=1e-4)
+    whole = run(rows, StartingPoint(rows.first_posterior(3, rng), 3), options).state
+    lost = keep_factors(whole, np.array([0, 2]))
     for _ in range(200):
-        lost = sweep(engine, lost, rotating=True)
-    found, n_sweeps = try_larger(engine, lost, options, seed=0)
+        lost = sweep(rows, lost, rotating=True)
+    budget = Budget(options)
+    found = try_larger(rows, lost, options, budget, seed=0)
     assert found is not None
     assert found.posterior.n_components == 3
     assert lost.bound < found.bound <= whole.bound + 1e-3
-    assert n_sweeps <= 20
-    assert try_larger(engine, whole, options, seed=0)[0] is None
-    again = run(engine, Begun(lost.posterior, 3), options).state
+    assert 0 < budget.n_sweeps <= 20
+    assert try_larger(rows, whole, options, Budget(options), seed=0) is None
+    again = run(rows, StartingPoint(lost.posterior, 3), options).state
     assert again.bound == pytest.approx(whole.bound, abs=0.1)

@@ -309,7 +309,8 @@ def test_long_tables_are_filled_part_by_part(folder: Path, tmp_path: Path, monke
     """With the size that counts as long lowered, since the real one is 200 MB."""
     from typer.testing import CliRunner
 
-    from sshiba import cli, files
+    from sshiba import cli
+    from sshiba.files import tables as files
 
     monkeypatch.setattr(files, "LONG", 1000)
     monkeypatch.setattr(files, "PART_ROWS", 17)

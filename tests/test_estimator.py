@@ -26,7 +26,7 @@ def test_fitted_attributes(model: SSHIBA) -> None:
     assert ((model.r2_ >= 0) & (model.r2_ <= 1)).all(axis=None)
     totals = model.r2_.iloc[:-1].sum(axis=1).to_numpy()
     assert (np.diff(totals) <= 1e-12).all()
-    stacked = np.concatenate([model._posterior.views[i].w_mean for i in range(3)])
+    stacked = np.concatenate([model.fitted_.posterior.views[i].w_mean for i in range(3)])
     assert (stacked[np.abs(stacked).argmax(axis=0), np.arange(k)] > 0).all()
     assert list(model.classes_["y"]) == ["a", "b", "c"]
     assert model.converged_
@@ -251,7 +251,7 @@ def test_bibfa_is_a_special_case() -> None:
     views = {name: z @ rng.standard_normal((2, 6)) + 0.3 * rng.standard_normal((200, 6)) for name in "ab"}
     model = fit(views, views={"a": Real(noise="view"), "b": Real(noise="view")})
     assert model.n_components_ >= 2
-    assert np.ptp(model._posterior.views[0].tau.mean) == 0
+    assert np.ptp(model.fitted_.posterior.views[0].tau.mean) == 0
 
 
 def test_float32_is_a_working_copy_only() -> None:

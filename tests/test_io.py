@@ -135,7 +135,9 @@ def test_a_failed_save_leaves_the_old_file(saved: tuple[SSHIBA, Path], tmp_path:
     model, _ = saved
     path = tmp_path / "m.sshiba"
     path.write_bytes(b"old")
-    monkeypatch.setattr("sshiba.io.save_arrays", lambda arrays: (_ for _ in ()).throw(OSError("disk full")))
+    monkeypatch.setattr(
+        "sshiba.files.model_file.save_arrays", lambda arrays: (_ for _ in ()).throw(OSError("disk full"))
+    )
     with pytest.raises(OSError, match="disk full"):
         model.save(path)
     assert path.read_bytes() == b"old"

@@ -7,7 +7,7 @@ import pandas as pd
 import pytest
 
 from sshiba import SSHIBA, Binary, Categorical, Real, load, tune
-from sshiba.layout import by_type, refusal
+from sshiba.data.one_table import by_type, refusal
 
 
 @pytest.fixture(scope="module")

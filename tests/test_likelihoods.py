@@ -6,15 +6,21 @@ from scipy.integrate import quad
 from scipy.special import expit, log_ndtr
 from scipy.stats import norm
 
-from sshiba.likelihoods import VIEW_TYPES, Binary, Categorical, PredictiveX, Real, probit
-from sshiba.likelihoods.bernoulli import lambda_xi, logistic_normal
-from sshiba.likelihoods.probit import argmax_probabilities, class_probabilities, compiled, probit_moments
-from sshiba.state import LatentX
+from sshiba.core.likelihoods import LIKELIHOODS, Gaussian, Logistic, MultinomialProbit, PredictiveX, probit_integrals
+from sshiba.core.likelihoods.logistic import lambda_xi, logistic_normal
+from sshiba.core.likelihoods.probit_integrals import (
+    argmax_probabilities,
+    class_probabilities,
+    compiled,
+    probit_moments,
+)
+from sshiba.data.types import VIEW_TYPES
 
 
 def test_no_likelihood_escapes_the_list() -> None:
-    """A new view type needs its witness here: its local bound against the evidence of one cell."""
-    assert set(VIEW_TYPES.values()) == {Real, Binary, Categorical}
+    """A new likelihood needs its witness here: its local bound against the evidence of one cell."""
+    assert set(LIKELIHOODS) == {Gaussian, Logistic, MultinomialProbit}
+    assert {type(view.likelihood) for view in VIEW_TYPES.values()} <= set(LIKELIHOODS)
 
 
 # ------------------------------------------------------------------------------------------------- categorical
@@ -76,7 +82,7 @@ def test_compiled_class_probabilities(n_classes: int, monkeypatch: pytest.Monkey
     A = rng.standard_normal((60, n_classes, max(0, n_classes - 2)))
     std = rng.choice([0.02, 1.0, 3.0], (60, n_classes))
     fast = [class_probabilities(y, factor, std) for factor in (A, A[:1])]
-    monkeypatch.setattr(probit, "compiled", lambda: None)
+    monkeypatch.setattr(probit_integrals, "compiled", lambda: None)
     for ours, factor in zip(fast, (A, A[:1])):
         slow = class_probabilities(y, factor, std)
         np.testing.assert_allclose(ours, slow, rtol=1e-9, atol=1e-14)
@@ -113,7 +119,7 @@ def test_categorical_second_moment_and_bound() -> None:
     """E|x|² against draws; and, q(x) being exact, the local bound at its own y is log p(t)."""
     rng = np.random.default_rng(0)
     y = np.array([[0.3, -0.2, 0.8, 0.0]])
-    x = Categorical().update_x(np.array([1]), y, np.ones(1), None)
+    x = MultinomialProbit().infer_x(np.array([1]), y, np.ones(1), None)
     draws = y + rng.standard_normal((2_000_000, 4))
     kept = draws[draws.argmax(1) == 1]
     np.testing.assert_allclose(x.mean[0], kept.mean(0), atol=0.01)
@@ -129,7 +135,7 @@ def test_class_probabilities_are_those_of_draws(n_classes: int, tolerance: float
     rng = np.random.default_rng(0)
     mean, z_factor = rng.standard_normal((1, n_classes)), 0.7 * rng.standard_normal((1, n_classes, 4))
     own_var, noise_var = rng.random((1, n_classes)), np.ones(n_classes)
-    p, _ = Categorical().predict(PredictiveX(mean, z_factor, own_var, noise_var))
+    p, _ = MultinomialProbit().predict(PredictiveX(mean, z_factor, own_var, noise_var))
     n = 400_000
     own = np.sqrt(own_var + noise_var) * rng.standard_normal((n, n_classes))
     x = mean + rng.standard_normal((n, 4)) @ z_factor[0].T + own
@@ -143,9 +149,10 @@ def test_class_probabilities_are_those_of_draws(n_classes: int, tolerance: float
 @pytest.mark.parametrize(("y", "tau"), [(0.0, 1.0), (2.5, 1.0), (-4.0, 0.3), (1.0, 10.0)])
 def test_binary_bound_is_below_the_evidence_and_close(y: float, tau: float, t: float) -> None:
     """Iterated to its optimum, E log N(x|y) + the local bound ≤ log ∫ σ(x)^t (1 − σ(x))^(1−t) N(x|y, 1/tau) dx."""
-    x = None
+    xi = None
     for _ in range(500):
-        x = Binary().update_x(np.array([[t]]), np.array([[y]]), np.array([tau]), x)
+        x = Logistic().infer_x(np.array([[t]]), np.array([[y]]), np.array([tau]), xi)
+        xi = x.xi
     gaussian = 0.5 * (np.log(tau / (2 * np.pi)) - tau * (x.second - 2 * x.mean * y + y * y))
     bound = float((x.bound + gaussian)[0, 0])
     sign = 2 * t - 1
@@ -156,8 +163,7 @@ def test_binary_bound_is_below_the_evidence_and_close(y: float, tau: float, t: f
 
 def test_binary_local_bound_by_quadrature() -> None:
     """E log h(x, ξ) + H[q] with q = N(μ, s), integrated numerically."""
-    old = LatentX(np.zeros((1, 1)), np.zeros((1, 1)), np.zeros((1, 1)), np.full((1, 1), 0.7))
-    x = Binary().update_x(np.ones((1, 1)), np.full((1, 1), 0.4), np.full(1, 2.0), old)
+    x = Logistic().infer_x(np.ones((1, 1)), np.full((1, 1), 0.4), np.full(1, 2.0), np.full((1, 1), 0.7))
     mu, xi = x.mean[0, 0], x.xi[0, 0]
     s = x.second[0, 0] - mu**2
     lam = float(lambda_xi(np.array(xi)))

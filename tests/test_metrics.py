@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from sklearn.metrics import roc_auc_score
 
-from sshiba.metrics import auc_mc, binary_log_likelihood, coverage, normal_log_likelihood, reliability, rmse
+from sshiba.evaluate.metrics import auc_mc, binary_log_likelihood, coverage, normal_log_likelihood, reliability, rmse
 
 
 def some_labels(seed: int = 0) -> tuple[np.ndarray, np.ndarray]:

@@ -5,9 +5,9 @@ import oracle
 import pytest
 from cases import differences, make_problem, to_oracle
 
-from sshiba.elbo import elbo
-from sshiba.likelihoods import VIEW_TYPES, Binary, Categorical, Real
-from sshiba.updates import global_step
+from sshiba.core.bound import elbo
+from sshiba.core.global_step import global_step
+from sshiba.data.types import VIEW_TYPES, Binary, Categorical, Real
 
 SWEEPS = 3
 TIED = (0, 0, 1, 2, 1)
@@ -47,15 +47,15 @@ def test_sweep_equals_oracle(case: str, holes: str, missing: str, space: str) ->
     views = CASES[case]
     problem = make_problem(views, [5] * len(views), [holes] * len(views), n=20, missing=missing, seed=3, space=space)
     naive, posterior = to_oracle(problem), problem.posterior
-    local = problem.engine.start(posterior)
+    local = problem.rows.start(posterior)
     for _ in range(SWEEPS):
         naive, z = oracle.sweep(naive, missing)
-        local, stats = problem.engine.local_step(posterior, local)
-        posterior = global_step(stats, posterior, problem.model)
+        local, stats = problem.rows.step(posterior, local)
+        posterior, residuals = global_step(stats, posterior, problem.spec)
         for view, ov in zip(posterior.views, naive):
             worst = differences(view, ov)
             assert max(worst.values()) < 1e-9, worst
-        ours, theirs = elbo(posterior, stats, problem.model), oracle.elbo(naive, z)
+        ours, theirs = elbo(posterior, stats, problem.spec, residuals), oracle.elbo(naive, z)
         assert ours["z"] == pytest.approx(theirs["z"], rel=1e-9)
         for i in range(len(views)):
             x_and_t = theirs[f"x{i}"] + theirs[f"local{i}"]

@@ -8,19 +8,20 @@ from cases import Problem, covariances, make_problem
 from scipy.stats import gamma as gamma_distribution
 from scipy.stats import multivariate_normal, norm
 
-from sshiba.elbo import elbo
-from sshiba.likelihoods import Binary, Real
-from sshiba.posterior import infer_rows, predictive_x
-from sshiba.sampling import sample_rows
-from sshiba.state import Fixed, ViewPosterior
-from sshiba.updates import global_step, messages, prepare_z, update_z
+from sshiba.core.bound import elbo
+from sshiba.core.global_step import global_step
+from sshiba.core.local_step import make_messages, prepare_z, update_z
+from sshiba.core.predictive import predictive_x
+from sshiba.core.state import Fixed, ViewPosterior
+from sshiba.data.types import Binary, Real
+from sshiba.fitted.draws import draw_rows
 
 
 def fitted(problem: Problem, n_sweeps: int = 10):
-    posterior, local = problem.posterior, problem.engine.start(problem.posterior)
+    posterior, local = problem.posterior, problem.rows.start(problem.posterior)
     for _ in range(n_sweeps):
-        local, stats = problem.engine.local_step(posterior, local)
-        posterior = global_step(stats, posterior, problem.model)
+        local, stats = problem.rows.step(posterior, local)
+        posterior, _ = global_step(stats, posterior, problem.spec)
     return posterior, local, stats
 
 
@@ -37,13 +38,13 @@ def test_predictive_variance_against_sampling(holes: str) -> None:
     rng = np.random.default_rng(0)
     problem = make_problem([Real(), Real(noise="view")], [4, 3], [holes, "none"], n=9, n_components=2)
     posterior, _, _ = fitted(problem)
-    part = next(iter(infer_rows(problem.engine, posterior)))
+    part = next(iter(problem.rows.infer(posterior)))
     n_draws = 200_000
     for fitted_view in posterior.views:
         view = fitted_view
         spread = 0.1 + rng.random(view.w_cov.spread.shape) / np.max(view.w_cov.basis**2)
         w_cov = replace(view.w_cov, spread=spread)
-        view = replace(view, w_mean=rng.normal(size=view.w_mean.shape), w_cov=w_cov, b_var=0.2 + view.b_var)
+        view = replace(view, b_var=0.2 + view.b_var).with_weights(rng.normal(size=view.w_mean.shape), w_cov)
         z_mean, z_cov = 0.5 + part.z_mean[:1], part.z_cov[:1]
         x = predictive_x(view, z_mean, z_cov)
         parts = {"noise": x.noise_var, "z": (x.z_factor**2).sum(-1), "W": x.own_var - view.b_var, "b": view.b_var}
@@ -63,12 +64,12 @@ def test_predictive_variance_against_sampling(holes: str) -> None:
 def test_samples_have_the_predictive_moments() -> None:
     problem = make_problem([Real(), Binary()], [4, 3], ["none", "none"], n=40, n_components=2)
     posterior, _, _ = fitted(problem)
-    x, t = sample_rows(posterior, problem.model, 40_000, np.random.default_rng(0))
+    x, t = draw_rows(posterior, problem.spec, 40_000, np.random.default_rng(0))
     view = posterior.views[0]
     prior = predictive_x(view, np.zeros((1, 2)), np.eye(2)[None])
     np.testing.assert_allclose(x.mean(0), prior.mean[0], atol=0.05)
     np.testing.assert_allclose(x.var(0), prior.var[0], rtol=0.08)
-    p, _ = problem.model.views[1].view.predict(predictive_x(posterior.views[1], np.zeros((1, 2)), np.eye(2)[None]))
+    p, _ = problem.spec.views[1].likelihood.predict(predictive_x(posterior.views[1], np.zeros((1, 2)), np.eye(2)[None]))
     np.testing.assert_allclose(t.mean(0), p[0], atol=0.01)
 
 
@@ -80,26 +81,26 @@ def test_bound_against_monte_carlo(views: list) -> None:
     posterior, local, stats = fitted(problem, 4)
     # q(z) as it was in the last local step: the globals before the last global step made it.
     before, local, _ = fitted(problem, 3)
-    told = messages(before, problem.model, problem.engine.groups)
+    messages = make_messages(before, problem.spec, problem.rows.groups)
     z_parts = []
-    for block, x, part in zip(problem.engine.blocks, local.x, problem.engine.slices):
-        prior = prepare_z(block, told)
-        z_parts.append((problem.engine.order[part], update_z(block, x, prior, told), prior.cov))
+    for block, x, part in zip(problem.rows.blocks, local.x, problem.rows.slices):
+        prior = prepare_z(block, messages)
+        z_parts.append((problem.rows.order[part], update_z(block, x, prior, messages), prior.cov))
     values = [log_ratio(problem, posterior, z_parts, rng) for _ in range(4000)]
-    expected = sum(elbo(posterior, stats, problem.model).values())
+    expected = sum(elbo(posterior, stats, problem.spec).values())
     error = np.std(values) / np.sqrt(len(values))
     assert abs(np.mean(values) - expected) < 5 * error
 
 
 def log_ratio(problem: Problem, posterior, z_parts, rng: np.random.Generator) -> float:
-    n, k = problem.engine.n_rows, posterior.n_components
+    n, k = problem.rows.n_rows, posterior.n_components
     z, total = np.empty((n, k)), 0.0
     for rows, mean, cov in z_parts:
         for i, row in enumerate(rows):
             q = multivariate_normal(mean[i], cov[0 if len(cov) == 1 else i])
             z[row] = q.rvs(random_state=rng)
             total += norm.logpdf(z[row]).sum() - q.logpdf(z[row])
-    for data, view, spec in zip(problem.data, posterior.views, problem.model.views):
+    for data, view, spec in zip(problem.data, posterior.views, problem.spec.views):
         alpha, gamma, tau = view.alpha, view.gamma, view.tau
         alpha_draw = rng.gamma(alpha.shape, 1 / alpha.rate)
         total += log_gamma(alpha_draw, spec.alpha_prior) - log_gamma(alpha_draw, alpha)

@@ -12,7 +12,7 @@ import pandas as pd
 import pytest
 
 from sshiba import SSHIBA, Binary, Categorical, Real
-from sshiba.report import words
+from sshiba.report import sentences
 
 plotly = pytest.importorskip("plotly", reason="needs plotly: pip install 'sshiba[report]'")
 
@@ -91,12 +91,12 @@ def test_ten_thousand_features_stay_small(tmp_path: Path) -> None:
 
 def test_sentences_fit_their_numbers(model: SSHIBA) -> None:
     one = pd.DataFrame({"view": ["a"], "size": [3], "missing": [0.0]})
-    assert words.views(model, one).endswith("Nothing is missing.")
+    assert sentences.views(model.fitted_, one).endswith("Nothing is missing.")
     complete = pd.DataFrame({"a": [1.0, 1.0], "b": [1.0, 0.0]})
-    assert words.overview(complete) == "1 row of 2 is complete in all views; missing altogether: b of 1 row."
+    assert sentences.overview(complete) == "1 row of 2 is complete in all views; missing altogether: b of 1 row."
     table = pd.DataFrame({"feature": ["u", "v", "w"], "relevance": [8.0, 1.0, 1.0]})
-    assert "one alone holds half" in words.relevance("a", table, selected=True)
-    assert words.factors(pd.DataFrame([[1.0, 0.5], [0.5, 1.0]]), 5, 5).endswith("is 0 and 1, r = 0.50.")
+    assert "one alone holds half" in sentences.relevance("a", table, selected=True)
+    assert sentences.factors(pd.DataFrame([[1.0, 0.5], [0.5, 1.0]]), 5, 5).endswith("is 0 and 1, r = 0.50.")
 
 
 def test_a_missing_folder_is_said_at_once(model: SSHIBA, tmp_path: Path) -> None:
@@ -192,7 +192,7 @@ def test_searching_a_feature_shows_its_weights(page, model: SSHIBA) -> None:
     page.fill("#search", "ALBU")
     assert "albumin (blood)" in page.inner_text("#feature-words")
     shown = page.evaluate("document.getElementById('feature-plot').data[0].y")
-    expected = model.weights_["blood"][3] / model._schema.codings["blood"].scale[3]
+    expected = model.weights_["blood"][3] / model.fitted_.schema.codings["blood"].scale[3]
     np.testing.assert_allclose(shown, expected, rtol=1e-5)
     page.fill("#search", UGLY)
     assert UGLY in page.inner_text("#feature-words")

@@ -12,16 +12,16 @@ from commands import sshiba
 from rich.console import Console
 
 from sshiba.datasets import Dataset, DatasetError
-from sshiba.metrics import auc_mc
-from sshiba.reproduce import EXPERIMENTS, missing, multiview, write
-from sshiba.reproduce.cells import Cell, Result, Store, quiet, run_cells
-from sshiba.reproduce.faces import ranked
-from sshiba.reproduce.figures import Point, auc_by_share, scores
-from sshiba.reproduce.labels import Problem, aviris, fewer
-from sshiba.reproduce.methods import BASELINES, METHODS, Task, sshiba_default, sshiba_kernel
-from sshiba.reproduce.missing import imputer, remove
-from sshiba.reproduce.sections import several_views
-from sshiba.reproduce.tables import Score, goal, goals_table, grid, markdown, score, tick
+from sshiba.evaluate.metrics import auc_mc
+from sshiba.paper import EXPERIMENTS, missing, multiview, write
+from sshiba.paper.experiment_cells import Cell, Result, Store, quiet, run_cells
+from sshiba.paper.faces import ranked
+from sshiba.paper.figures import Point, auc_by_share, scores
+from sshiba.paper.labels import Problem, aviris, fewer
+from sshiba.paper.methods import BASELINES, METHODS, Task, sshiba_default, sshiba_kernel
+from sshiba.paper.missing import imputer, remove
+from sshiba.paper.result_tables import Score, goal, goals_table, grid, markdown, score, tick
+from sshiba.paper.sections import several_views
 
 
 def quiet_console() -> Console:

@@ -10,8 +10,9 @@ import pandas as pd
 import pytest
 from samples import BITS, LABELS, NAN, NUMBERS, ROWS, N, frame, same
 
-from sshiba.likelihoods import VIEW_TYPES, Binary, Categorical, Real
-from sshiba.views import fill, read_new, read_training, std_to_user, to_user
+from sshiba.data.giving_back import fill, std_to_user, to_user
+from sshiba.data.reading import read_new, read_training
+from sshiba.data.types import VIEW_TYPES, Binary, Categorical, Real
 
 ROUND_TRIPS: dict[str, tuple[Any, Any]] = {
     "float64": (NUMBERS, Real()),

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from sshiba.special import FEW, inverse_lower, inverse_root
+from sshiba.core.arrays import FEW, inverse_lower, inverse_root
 
 
 @pytest.mark.parametrize("n_matrices", [FEW - 1, FEW + 3])

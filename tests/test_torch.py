@@ -5,12 +5,12 @@ from dataclasses import fields, is_dataclass, replace
 import numpy as np
 import pytest
 from cases import make_problem
-
-from sshiba.elbo import elbo
-from sshiba.likelihoods import Binary, Categorical, Real
 from sshiba.model import Model
 from sshiba.state import ColumnGroups, Posterior, Stats
 from sshiba.updates import global_step, local_step, messages, start_x
+
+from sshiba.core.bound import elbo
+from sshiba.data.types import Binary, Categorical, Real
 
 torch = pytest.importorskip(
     "torch", reason="install torch to run the kernels on its tensors: pip install 'sshiba[torch]'"
@@ -33,8 +33,8 @@ def to_torch(value):
 def test_one_sweep_on_tensors(holes: str, missing: str) -> None:
     views = [Real(select_features=True), Real(noise="view"), Binary(weight=2.0), Categorical()]
     problem = make_problem(views, [5, 4, 4, 3], [holes] * 4, n=30, missing=missing, space="memory")
-    groups = problem.engine.groups
-    priors = [replace(spec, tau_prior=to_torch(spec.tau_prior)) for spec in problem.model.views]
+    groups = problem.rows.groups
+    priors = [replace(spec, tau_prior=to_torch(spec.tau_prior)) for spec in problem.spec.views]
 
     def run(posterior: Posterior, blocks: list, model: Model) -> tuple[Posterior, Stats]:
         told = messages(posterior, model, groups)
@@ -44,13 +44,13 @@ def test_one_sweep_on_tensors(holes: str, missing: str) -> None:
             total = stats if total is None else total + stats
         return global_step(total, posterior, model), total
 
-    expected, expected_stats = run(problem.posterior, problem.engine.blocks, problem.model)
+    expected, expected_stats = run(problem.posterior, problem.rows.blocks, problem.spec)
     tensors = Model(tuple(priors))
-    found, stats = run(to_torch(problem.posterior), [to_torch(block) for block in problem.engine.blocks], tensors)
+    found, stats = run(to_torch(problem.posterior), [to_torch(block) for block in problem.rows.blocks], tensors)
     assert isinstance(found.views[0].w_mean, torch.Tensor)
     for a, b in zip(found.views, expected.views):
         np.testing.assert_allclose(a.w_mean.numpy(), b.w_mean, rtol=1e-8, atol=1e-10)
         np.testing.assert_allclose(a.alpha.rate.numpy(), b.alpha.rate, rtol=1e-8)
         np.testing.assert_allclose(a.b_mean.numpy(), b.b_mean, rtol=1e-8, atol=1e-10)
     ours = sum(elbo(found, stats, tensors).values())
-    assert ours == pytest.approx(sum(elbo(expected, expected_stats, problem.model).values()), rel=1e-9)
+    assert ours == pytest.approx(sum(elbo(expected, expected_stats, problem.spec).values()), rel=1e-9)

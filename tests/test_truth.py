@@ -8,7 +8,7 @@ from sklearn.impute import IterativeImputer
 from sklearn.model_selection import train_test_split
 
 from sshiba import SSHIBA, Binary, Categorical, Real
-from sshiba.metrics import auc_mc
+from sshiba.evaluate.metrics import auc_mc
 
 # Which of the six factors act in which of the three views.
 ACTIVE = np.array([[1, 1, 1], [1, 1, 1], [1, 1, 0], [0, 1, 1], [1, 0, 0], [0, 1, 0]], dtype=bool)

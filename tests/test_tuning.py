@@ -5,7 +5,7 @@ import pandas as pd
 import pytest
 
 from sshiba import SSHIBA, Binary, Categorical, Real, tune
-from sshiba.tuning import configured
+from sshiba.evaluate.tuning import configured
 
 
 @pytest.fixture(scope="module")

@@ -11,9 +11,10 @@ import pandas as pd
 import pytest
 from samples import BITS, LABELS, NAN, NUMBERS, ROWS, N, frame, same, with_cell
 
-from sshiba.likelihoods import Binary, Categorical, Real
-from sshiba.tables import read_table
-from sshiba.views import fill, read_new, read_training, to_user
+from sshiba.data.containers import read_table
+from sshiba.data.giving_back import fill, to_user
+from sshiba.data.reading import read_new, read_training
+from sshiba.data.types import Binary, Categorical, Real
 
 # Coding -------------------------------------------------------------------------------------------------
 

@@ -1,14 +1,33 @@
 """SSHIBA: Bayesian factor analysis for several views of the same samples, of different types, with holes."""
 
-__version__ = "0.1.0"
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
 
-from .estimator import SSHIBA
-from .fit import Progress
-from .io import ModelFileError, load
-from .likelihoods import Binary, Categorical, Real
-from .model import Priors
-from .sweep import BoundError
-from .tuning import Tuned, tune
+from .version import __version__
+
+if TYPE_CHECKING:
+    from .core.spec import Priors
+    from .data.types import Binary, Categorical, Real
+    from .estimator import SSHIBA, load
+    from .evaluate import Tuned, tune
+    from .files.model_file import ModelFileError
+    from .fitting.loop import Progress
+    from .fitting.sweep import BoundError
+
+# Public names and where they are. They are imported when first used, so that a room can be imported without the others.
+_PLACES = {
+    "SSHIBA": "estimator",
+    "Binary": "data.types",
+    "BoundError": "fitting.sweep",
+    "Categorical": "data.types",
+    "ModelFileError": "files.model_file",
+    "Priors": "core.spec",
+    "Progress": "fitting.loop",
+    "Real": "data.types",
+    "Tuned": "evaluate",
+    "load": "estimator",
+    "tune": "evaluate",
+}
 
 __all__ = [
     "SSHIBA",
@@ -20,6 +39,17 @@ __all__ = [
     "Progress",
     "Real",
     "Tuned",
+    "__version__",
     "load",
     "tune",
 ]
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _PLACES:
+        raise AttributeError(f"module 'sshiba' has no attribute {name!r}")
+    return getattr(import_module(f".{_PLACES[name]}", __name__), name)
+
+
+def __dir__() -> list[str]:
+    return sorted([*globals(), *_PLACES])

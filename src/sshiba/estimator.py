@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import logging
+import time
 import warnings
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import nullcontext
 from dataclasses import replace
 from pathlib import Path
@@ -15,35 +16,30 @@ import pandas as pd
 from joblib import effective_n_jobs
 from sklearn.base import BaseEstimator
 from sklearn.exceptions import ConvergenceWarning
-from sklearn.utils.validation import check_is_fitted
 
-from . import io
-from .answers import Answers
-from .coding import ViewData
-from .engines import MemoryEngine
-from .fit import Begun, Fit, Options, Progress
-from .likelihoods import View
-from .model import Model, Priors, build_model
-from .mofa import write_hdf5
-from .moments import w_second
-from .options import check_options, seed_sequence
-from .posterior import (
-    factors,
-    feature_relevance,
-    noise_variance,
-)
-from .progress import FitBar
-from .restarts import run_restarts
-from .result import Restart, class_array, inits_table, ordered, provenance, r2_table
-from .sharpness import find_sharpness
-from .views import (
-    Schema,
-    observed_cells,
-    read_training,
-    warn_empty_rows,
-)
+from .core.coded import CodedView
+from .core.random import seed_sequence
+from .core.spec import Priors
+from .data.reading import read_training, warn_empty_rows
+from .data.schema import Schema
+from .data.types import View
+from .engines import make_rows
+from .files.model_file import StoredModel, load_model, save_model
+from .files.mofa import write_mofa
+from .fitted.answers import Answers
+from .fitted.describe import attributes
+from .fitted.fitted import Fitted, fitted_of, make_fitted
+from .fitted.sharpness import find_sharpness
+from .fitting.budget import FitOptions
+from .fitting.loop import Progress, StartingPoint
+from .fitting.progress_bar import FitBar
+from .fitting.restarts import Restart, Restarts, ctrl_c, run_restarts
+from .report import write_report
+from .settings import check_settings
 
 logger = logging.getLogger("sshiba")
+
+SHARPNESS_SHARE = 0.1  # of the time of a fit: the most that finding the sharpness may take where time is limited
 
 
 class SSHIBA(BaseEstimator):
@@ -83,6 +79,12 @@ class SSHIBA(BaseEstimator):
     verbose : int
         1 shows a progress bar.
     """
+
+    fitted_: Fitted
+    n_components_: int
+    n_iter_: int
+    converged_: bool
+    views_: dict[str, View]
 
     def __init__(
         self,
@@ -149,10 +151,10 @@ class SSHIBA(BaseEstimator):
         -------
         self
         """
-        check_options(self)
+        check_settings(self)
         schema, data, index = read_training(views, self.views, self.dtype)
         warn_empty_rows(data, index)
-        self._run(schema, data, index, None, [], checkpoint, checkpoint_minutes)
+        self._run(schema, data, index, None, (), None, checkpoint, checkpoint_minutes)
         if self.n_components_ == self.n_components:
             logger.warning("all %d factors are in use: more may fit better (n_components)", self.n_components)
         return self
@@ -163,35 +165,42 @@ class SSHIBA(BaseEstimator):
         It ends where an undisturbed fit would have ended. What can go on is a fit that Ctrl-C, `max_time` or `max_iter`
         ended (raise these first: `set_params(max_iter=...)`), or a file that `checkpoint` wrote.
         """
-        check_is_fitted(self, "n_components_")
-        check_options(self)
+        fit = fitted_of(self)
+        check_settings(self)
+        schema, data, index = self._read_again(fit, views)
+        stopped = [restart.interrupted for restart in fit.restarts]
+        best = fit.best_restart
+        if not any(stopped) and not fit.converged:  # at the limit of sweeps or time: the best goes on
+            stopped[best] = True
+        done = tuple(restart for restart, goes_on in zip(fit.restarts, stopped) if not goes_on)
+        start = None
+        if stopped[best]:
+            n_components = self._n_components(schema, len(index))
+            start = StartingPoint(fit.posterior, n_components, tuple(fit.elbo_path.tolist()), fit.n_iter)
+        if len(done) < self.n_init:
+            self._run(schema, data, index, start, done, fit, checkpoint, checkpoint_minutes)
+        return self
+
+    def _read_again(self, fit: Fitted, views: Any) -> tuple[Schema, dict[str, CodedView], pd.Index]:
+        """The data of an interrupted fit, and no others."""
         other = "these are not the data of the interrupted fit: "
         try:
-            given = self._answers.given(views)
-            schema, data, index = read_training(given, self._schema.types, self.dtype)
+            given = Answers(fit).given(views)
+            schema, data, index = read_training(given, fit.schema.types, self.dtype)
         except (TypeError, ValueError) as error:
             raise ValueError(f"{other}{error}") from error
-        schema = replace(schema, one_table=self._schema.one_table)
-        same = len(schema.codings) == len(self._schema.codings) and all(
-            mine.features == its.features and np.array_equal(mine.observed_per_feature, its.observed_per_feature)
-            for mine, its in zip(self._schema.codings.values(), schema.codings.values())
+        known, found = fit.schema.codings.values(), schema.codings.values()
+        same = len(known) == len(found) and all(
+            a.features == b.features and np.array_equal(a.observed_per_feature, b.observed_per_feature)
+            for a, b in zip(known, found)
         )
-        if not same or len(index) != len(self.factors_):
+        if not same or len(index) != len(fit.index):
             raise ValueError(f"{other}their rows, columns or holes differ.")
-        stopped = self.inits_["interrupted"].to_numpy(bool)
-        if not stopped.any() and not self.converged_:  # at the limit of sweeps or time: the best goes on
-            stopped = self.inits_["best"].to_numpy(bool)
-        begun, done = None, [restart for restart, on in zip(self._restarts, stopped) if not on]
-        if stopped[int(self.inits_["best"].argmax())]:
-            n_components = self._n_components(schema, len(index))
-            begun = Begun(self._posterior, n_components, tuple(self.elbo_path_.tolist()), self.n_iter_)
-        if len(done) < self.n_init:
-            self._run(schema, data, index, begun, done, checkpoint, checkpoint_minutes)
-        return self
+        return replace(schema, one_table=fit.schema.one_table), data, index
 
     def _n_components(self, schema: Schema, n_rows: int) -> int:
         """As many as asked for, but no more than rows or features."""
-        n_components = min(self.n_components, n_rows, sum(coding.width for coding in schema.codings.values()))
+        n_components = min(self.n_components, n_rows, schema.width)
         if n_components < self.n_components:
             logger.info("n_components=%d clipped to %d (rows, total width)", self.n_components, n_components)
         return n_components
@@ -199,50 +208,52 @@ class SSHIBA(BaseEstimator):
     def _run(
         self,
         schema: Schema,
-        data: dict[str, ViewData],
+        data: dict[str, CodedView],
         index: pd.Index,
-        begun: Begun | None,
-        before: list[Restart],
+        start: StartingPoint | None,
+        before: Sequence[Restart],
+        earlier: Fitted | None,
         checkpoint: str | Path | None,
         minutes: float,
     ) -> None:
-        """The restarts that `before` does not tell of, the first of them from `begun`."""
-        first = len(before)
-        model = build_model(schema, len(index), self.priors or Priors(), self.missing)
+        """The restarts that are not among `before`, the first of them from `start`; then what follows from the best."""
+        began = time.perf_counter()
+        spec = schema.model_spec(len(index), self.priors or Priors(), self.missing)
         n_components = self._n_components(schema, len(index))
-        engine = MemoryEngine(list(data.values()), model, self.missing, n_components, engine=self.engine)
-        at_a_time = 1 if self.n_init == 1 else max(1, min(self.n_init, effective_n_jobs(self.n_jobs)))
-        options = Options(
-            self.max_iter,
-            self.tol * observed_cells(schema),
-            self.prune_tol,
-            self.acceleration == "rotation",
-            None if self.max_time is None else self.max_time / -(-self.n_init // at_a_time),
-            60 * minutes,
-        )
-        seeds = seed_sequence(self.random_state).spawn(self.n_init)[first:]
+        coded = list(data.values())
+        rows = make_rows(coded, spec, n_components, self.missing, self.engine)
+        seeds = seed_sequence(self.random_state).spawn(self.n_init)[len(before) :]
 
-        def keep(fits: list[Fit]) -> None:
-            self._keep(schema, model, engine, fits, index, before)
+        def keep(restarts: Restarts) -> None:
+            self._keep(make_fitted(schema, rows, restarts, index, self.dtype, earlier))
 
-        def save(fits: list[Fit]) -> None:
-            keep(fits)
+        def save(restarts: Restarts) -> None:
+            keep(restarts)
             self.save(checkpoint)  # type: ignore[arg-type]
 
-        watched = self.callback
         with FitBar(self.n_init, self.max_iter) if self.verbose else nullcontext() as bar:
-            if bar is not None:
+            watchers = [watcher for watcher in (bar, self.callback) if watcher is not None]
 
-                def watched(progress: Progress) -> None:
-                    bar(replace(progress, restart=first + progress.restart))
-                    if self.callback is not None:
-                        self.callback(progress)
+            def watch(progress: Progress) -> None:
+                for watcher in watchers:
+                    watcher(progress)
 
             on_pause = save if checkpoint is not None else None
-            fits = run_restarts(engine, n_components, options, seeds, self.n_jobs, watched, on_pause, begun)
-        keep(fits)
-        self.sharpness_ = dict(zip(self.views_, find_sharpness(list(data.values()), model, self._posterior)))
-        if fits[-1].interrupted:
+            options = self._fit_options(schema, minutes)
+            restarts = run_restarts(
+                rows, n_components, options, seeds, self.n_jobs, watch if watchers else None, on_pause, start, before
+            )
+        keep(restarts)
+        seconds = time.perf_counter() - began
+        with ctrl_c() as stop_requests:
+            limit = None if self.max_time is None else max(self.max_time, (1 + SHARPNESS_SHARE) * seconds)
+
+            def out_of_time() -> bool:
+                return bool(stop_requests) or (limit is not None and time.perf_counter() - began > limit)
+
+            sharpness = find_sharpness(coded, spec, self.fitted_.posterior, out_of_time)
+        self._keep(replace(self.fitted_, sharpness=sharpness))
+        if restarts.interrupted:
             logger.warning("interrupted: the best state so far is kept; resume(views) goes on from it")
         elif not self.converged_:
             warnings.warn(
@@ -251,51 +262,23 @@ class SSHIBA(BaseEstimator):
                 stacklevel=3,
             )
 
-    def _keep(
-        self,
-        schema: Schema,
-        model: Model,
-        engine: MemoryEngine,
-        fits: list[Fit],
-        index: pd.Index,
-        before: list[Restart],
-    ) -> None:
-        """Store what was found, if it is better than what there is: factors by variance explained, signs fixed."""
-        self._restarts = [*before, *map(Restart.of, fits)]
-        self.inits_, self.elbo_paths_ = inits_table(self._restarts), [restart.path for restart in self._restarts]
-        best = int(self.inits_["best"].argmax())
-        if best < len(before):
-            return
-        fit = fits[best - len(before)]
-        assert fit.state.stats is not None  # a run ends with a whole sweep
-        posterior, shares = ordered(fit.state.posterior, fit.state.stats)
-        self._schema, self._model, self._posterior = schema, model, posterior
-        self.index_ = index
-        self.factors_, self.factors_std_ = factors(engine, posterior, fit.state.local)
-        self.r2_ = r2_table(shares, list(schema.types))
-        self.elbo_, self.elbo_path_ = fit.state.bound, np.asarray(fit.path)
-        self.n_iter_, self.converged_ = fit.n_sweeps, fit.converged
-        self.sharpness_ = dict.fromkeys(schema.types, 1.0)  # until the fit is over
-        self.provenance_ = provenance()
-        self._describe()
+    def _fit_options(self, schema: Schema, minutes: float) -> FitOptions:
+        """`tol` is for the whole bound, `max_time` for each of the runs that follow one another."""
+        at_a_time = 1 if self.n_init == 1 else max(1, min(self.n_init, effective_n_jobs(self.n_jobs)))
+        return FitOptions(
+            max_iter=self.max_iter,
+            tol=self.tol * schema.n_observed,
+            prune_tol=self.prune_tol,
+            rotate=self.acceleration == "rotation",
+            max_time=None if self.max_time is None else self.max_time / -(-self.n_init // at_a_time),
+            pause=60 * minutes,
+        )
 
-    def _describe(self) -> None:
-        """Fitted attributes that follow from the posterior, in the user's units."""
-        posterior, codings = self._posterior, self._schema.codings
-        self.n_components_ = posterior.n_components
-        self.views_ = dict(self._schema.types)
-        self.feature_names_in_ = {name: list(c.features) for name, c in codings.items()}
-        self.classes_ = {name: class_array(c.levels) for name, c in codings.items() if c.levels is not None}
-        self.weights_, self.weights_std_, self.bias_, self.noise_std_ = {}, {}, {}, {}
-        self.factor_relevance_, self.feature_relevance_ = {}, {}
-        for (name, coding), view, spec in zip(codings.items(), posterior.views, self._model.views):
-            scale = coding.scale[:, None]
-            self.weights_[name] = view.w_mean * scale
-            self.weights_std_[name] = np.sqrt(np.maximum(w_second(view) - view.w_mean**2, 0.0)) * scale
-            self.bias_[name] = coding.centre + coding.scale * view.b_mean
-            self.noise_std_[name] = coding.scale * np.sqrt(noise_variance(view))
-            self.factor_relevance_[name] = 1 / view.alpha.mean
-            self.feature_relevance_[name] = feature_relevance(view, spec)
+    def _keep(self, fit: Fitted) -> None:
+        """All fitted attributes follow from this one value."""
+        self.fitted_ = fit
+        for name, value in attributes(fit).items():
+            setattr(self, name, value)
 
     # ------------------------------------------------------------------------------------------- new rows
 
@@ -304,7 +287,7 @@ class SSHIBA(BaseEstimator):
 
         A DataFrame labelled by the rows where pandas objects are given, else an array.
         """
-        return self._answers.transform(views, return_std)
+        return Answers(fitted_of(self)).transform(views, return_std)
 
     def fit_transform(self, views: Any, y: None = None) -> Any:
         """Fit, and return the factors of the training rows as `transform` does."""
@@ -328,11 +311,11 @@ class SSHIBA(BaseEstimator):
         A dict view -> prediction (a DataFrame of the columns the table lacks), or with a target just the prediction;
         with `return_std` a pair of those.
         """
-        return self._answers.predict(views, target, return_std)
+        return Answers(fitted_of(self)).predict(views, target, return_std)
 
     def predict_proba(self, views: Any, target: str) -> Any:
         """Binary: p(t = 1), (n, D). Categorical: probabilities over `classes_[target]`, (n, C)."""
-        return self._answers.predict_proba(views, target)
+        return Answers(fitted_of(self)).predict_proba(views, target)
 
     def impute(self, views: Any, return_std: bool = False) -> Any:
         """The same dict or table, observed cells untouched and holes filled; with `return_std` also the deviations.
@@ -340,7 +323,7 @@ class SSHIBA(BaseEstimator):
         The standard deviation of an observed cell is 0; that of a filled label is that of "the label is right".
         DataFrames align by index: all come back with all rows, in the order of the first, then of the others' own.
         """
-        return self._answers.impute(views, return_std)
+        return Answers(fitted_of(self)).impute(views, return_std)
 
     def influence(self, target: str) -> dict[str, pd.Series]:
         """How much each feature of the other views moves the prediction of a target: view -> Series, larger = more.
@@ -349,27 +332,26 @@ class SSHIBA(BaseEstimator):
         by a vector of this length. Where `feature_relevance_` says which features the factors describe, this says
         which of them matter for the target.
         """
-        return self._answers.influence(target)
+        return Answers(fitted_of(self)).influence(target)
 
     def score(self, views: Any, y: None = None) -> float:
         """Average over rows of a lower bound of log p(row), in nats and the user's units."""
-        return self._answers.score(views)
+        return Answers(fitted_of(self)).score(views)
 
     def sample(self, n: int = 1, random_state: int | None = None) -> Any:
         """New rows from the posterior predictive: a dict of views, or a DataFrame where one was fitted."""
-        return self._answers.sample(n, random_state)
+        return Answers(fitted_of(self)).sample(n, random_state)
 
     # ---------------------------------------------------------------------------------------------- files
 
     def save(self, path: str | Path) -> None:
         """Write the fitted model to one file: JSON and arrays, nothing that can run."""
-        check_is_fitted(self, "n_components_")
-        io.save(self, path)
+        settings = {name: getattr(self, name) for name in STORED_SETTINGS}
+        save_model(StoredModel(fitted_of(self), settings, self.priors or Priors()), path)
 
     def to_mofa_hdf5(self, path: str | Path) -> None:
         """Write the factors, weights and variance explained as a MOFA2 file, for its R package and mofax."""
-        check_is_fitted(self, "n_components_")
-        write_hdf5(self, path)
+        write_mofa(fitted_of(self), path)
 
     def report(self, path: str | Path, views: Any = None, fraction: float = 0.1, title: str = "") -> None:
         """Write a report of the fit: one HTML file that needs no network (extra `report`).
@@ -383,13 +365,30 @@ class SSHIBA(BaseEstimator):
             Share of the seen cells that the check hides from another fit; 0 leaves it out.
         title : str
         """
-        from .report import write_report
-
-        check_is_fitted(self, "n_components_")
         write_report(self, path, views, fraction, title)
 
-    @property
-    def _answers(self) -> Answers:
-        check_is_fitted(self, "n_components_")
-        sharpness = tuple(self.sharpness_.values())
-        return Answers(self._schema, self._model, self._posterior, sharpness, self.dtype)
+
+STORED_SETTINGS = (
+    "n_components",
+    "n_init",
+    "max_iter",
+    "tol",
+    "prune_tol",
+    "missing",
+    "acceleration",
+    "device",
+    "engine",
+    "dtype",
+    "random_state",
+    "n_jobs",
+    "max_time",
+    "verbose",
+)
+
+
+def load(path: str | Path) -> SSHIBA:
+    """Read a model that `SSHIBA.save` wrote; it predicts the same to the last bit."""
+    stored = load_model(path)
+    model = SSHIBA(views=dict(stored.fit.schema.types), priors=stored.priors, **stored.settings)
+    model._keep(stored.fit)
+    return model

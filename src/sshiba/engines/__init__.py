@@ -1,5 +1,6 @@
-"""Where rows live and how their statistics add up."""
+"""Where rows live: one protocol for what rows can do, the ways to do it, and the factory that chooses."""
 
-from .memory import Local, MemoryEngine
+from .factory import ENGINES, make_rows
+from .protocol import RowPosterior, Rows
 
-__all__ = ["Local", "MemoryEngine"]
+__all__ = ["ENGINES", "RowPosterior", "Rows", "make_rows"]

@@ -13,11 +13,9 @@ from dataclasses import dataclass, replace
 from functools import reduce
 from operator import add
 
-import numpy as np
-
-from ..special import array_namespace, zeros
-from ..state import Array, Stats
-from ..updates import Block, LocalX, Message, XSums, assemble, update_view_x, z_covariance
+from ..core.arrays import array_namespace, zeros
+from ..core.local_step import Block, LocalX, Message, XSums, as_float, assemble, update_view_x, z_covariance
+from ..core.state import Array, LatentX, Stats
 
 
 @dataclass(frozen=True)
@@ -49,14 +47,14 @@ def take_gram(blocks: Sequence[Block]) -> Gram:
     first: Array = 0.0
     for block in blocks:
         X = static_features(block)
-        second, first = second + X.T @ X, first + X.sum(axis=0)
+        second, first = second + X.T @ X, first + array_namespace(X).sum(X, axis=0)
     return Gram(second, first)
 
 
 def static_features(block: Block) -> Array:
     static, _ = static_columns(block)
-    parts = [np.asarray(block.views[i].target, dtype=np.float64) for i in static]
-    return np.concatenate(parts, axis=1) if len(parts) != 1 else parts[0]
+    parts = [as_float(block.views[i].target, block.views[i].observed) for i in static]
+    return array_namespace(parts[0]).concat(parts, axis=1) if len(parts) != 1 else parts[0]
 
 
 def take_cross(blocks: Sequence[Block], x: Sequence[LocalX]) -> Cross:
@@ -66,8 +64,14 @@ def take_cross(blocks: Sequence[Block], x: Sequence[LocalX]) -> Cross:
     first: Array = 0.0
     for block, latent in zip(blocks, x):
         X, T = static_features(block), latent_means(latent)
-        ts, tt, first = ts + T.T @ X, tt + T.T @ T, first + T.sum(axis=0)
+        ts, tt, first = ts + T.T @ X, tt + T.T @ T, first + array_namespace(T).sum(T, axis=0)
     return Cross(ts, tt, first)
+
+
+def latent_x(x: LocalX, i: int) -> LatentX:
+    found = x[i]
+    assert found is not None
+    return found
 
 
 def latent_means(x: LocalX) -> Array:
@@ -76,32 +80,37 @@ def latent_means(x: LocalX) -> Array:
 
 
 def gram_step(
-    gram: Gram, blocks: Sequence[Block], x: Sequence[LocalX], cross: Cross | None, told: Sequence[Message], hold_x: bool
+    gram: Gram,
+    blocks: Sequence[Block],
+    x: Sequence[LocalX],
+    cross: Cross | None,
+    messages: Sequence[Message],
+    hold_x: bool,
 ) -> tuple[tuple[LocalX, ...], Cross | None, Stats]:
     """`local_step` of all blocks of one pattern at once."""
     whole = replace(blocks[0], n=sum(block.n for block in blocks))
     static, latent = static_columns(whole)
     xp = array_namespace(gram.second)
-    prior = z_covariance([rows.observed for rows in whole.views], told)
+    prior = z_covariance([rows.observed for rows in whole.views], messages)
     cov, c = prior.cov[0], (prior.offset @ prior.cov[0])[0]
-    B_s = xp.concat([told[i].loading for i in static]) @ cov
+    B_s = xp.concat([messages[i].loading for i in static]) @ cov
     xz = gram.second @ B_s  # (S, K): Σ x zᵀ of the static features, to be completed
     pulled = gram.first @ B_s
     B_t: Array = None
     if cross is not None:
-        B_t = xp.concat([told[i].loading for i in latent]) @ cov
+        B_t = xp.concat([messages[i].loading for i in latent]) @ cov
         xz = xz + cross.ts.T @ B_t
         pulled = pulled + cross.first @ B_t
     xz = xz - gram.first[:, None] * c
     z_sum = pulled - whole.n * c
     # ZᵀZ = Bᵀ(XᵀZ) − c(Σz)ᵀ
     zz = B_s.T @ xz - c[:, None] * z_sum[None, :]
-    sums: list[XSums | None] = [None] * len(told)
+    sums: list[XSums | None] = [None] * len(messages)
     new: tuple[LocalX, ...] = tuple(x)
     if cross is not None:
         xz_old = cross.ts @ B_s + cross.tt @ B_t - cross.first[:, None] * c
         zz = zz + B_t.T @ xz_old
-        new, cross, latent_sums = _latent_pass(blocks, x, told, B_s, B_t, c, hold_x)
+        new, cross, latent_sums = _latent_pass(blocks, x, messages, B_s, B_t, c, hold_x)
         for i, found in zip(latent, latent_sums):
             sums[i] = found
     zz = (zz + zz.T) / 2
@@ -119,7 +128,7 @@ def gram_step(
 def _latent_pass(
     blocks: Sequence[Block],
     x: Sequence[LocalX],
-    told: Sequence[Message],
+    messages: Sequence[Message],
     B_s: Array,
     B_t: Array,
     c: Array,
@@ -128,8 +137,8 @@ def _latent_pass(
     """q(x) of the latent views from y = X (B W_tᵀ) − c W_tᵀ + b, and the products of the new means."""
     xp = array_namespace(B_s)
     _, latent = static_columns(blocks[0])
-    W_t = xp.concat([told[i].w_mean for i in latent])
-    b_t = xp.concat([told[i].b_mean for i in latent]) - W_t @ c
+    W_t = xp.concat([messages[i].w_mean for i in latent])
+    b_t = xp.concat([messages[i].b_mean for i in latent]) - W_t @ c
     to_y_s, to_y_t = B_s @ W_t.T, B_t @ W_t.T
     ts: Array = 0.0
     t_old: Array = 0.0
@@ -144,20 +153,20 @@ def _latent_pass(
         if not hold_x:
             y, start = X @ to_y_s + T_old @ to_y_t + b_t, 0
             for i in latent:
-                stop = start + told[i].w_mean.shape[0]
-                latents[i] = update_view_x(block.views[i], old[i], y[:, start:stop], told[i])
+                stop = start + messages[i].w_mean.shape[0]
+                latents[i] = update_view_x(block.views[i], latent_x(old, i).xi, y[:, start:stop], messages[i])
                 start = stop
         T = latent_means(tuple(latents))
-        seconds = [q.second for q in latents if q is not None]
+        found = [q for q in latents if q is not None]
         ts, t_old, tt = ts + T.T @ X, t_old + T.T @ T_old, tt + T.T @ T
         first = first + xp.sum(T, axis=0)
-        second = second + xp.concat([xp.sum(s, axis=0) for s in seconds])
-        bound = bound + xp.stack([xp.sum(q.bound) for q in latents if q is not None])
+        second = second + xp.concat([q.second for q in found])
+        bound = bound + xp.stack([q.bound for q in found])
         new.append(tuple(latents))
     xz = ts @ B_s + t_old @ B_t - first[:, None] * c
     sums, start = [], 0
     for k, i in enumerate(latent):
-        part = slice(start, start + told[i].w_mean.shape[0])
+        part = slice(start, start + messages[i].w_mean.shape[0])
         sums.append(XSums(first[part], xz[part], second[part], bound[k]))
         start = part.stop
     return tuple(new), Cross(ts, tt, first), sums

@@ -2,27 +2,38 @@
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
-from functools import reduce
-from itertools import pairwise
-from operator import add
 
 import numpy as np
 
-from ..coding import ViewData
-from ..model import Model
-from ..state import ColumnGroups, Posterior, Stats
-from ..threads import in_threads
-from ..updates import Block, LocalX, RowView, local_step, messages, start_x
+from ..core.arrays import array_namespace
+from ..core.coded import CodedView
+from ..core.local_step import (
+    Block,
+    LocalX,
+    Message,
+    RowView,
+    ZGivenX,
+    local_step,
+    make_messages,
+    prepare_z,
+    start_x,
+    update_x,
+    update_z,
+)
+from ..core.spec import ModelSpec
+from ..core.start import random_posterior
+from ..core.state import Array, ColumnGroups, Posterior, Stats
+from ..core.threads import in_threads
 from .gram import Cross, Gram, gram_step, static_columns, take_cross, take_gram
-
-logger = logging.getLogger("sshiba")
+from .patterns import arrange_rows, column_groups
+from .protocol import MAX_ROUNDS, RowPosterior
 
 WORTH_A_BLOCK = 2_000_000  # n·K³: what rows of one pattern of holes must save to have a block of their own
 BLOCK_BYTES = 2**26  # working memory of one block of rows that share a covariance of z
 OWN_BLOCK_BYTES = 2**23  # of rows with a covariance each: small enough for the caches
+Z_TOL = 1e-7  # largest change of a factor at which they stop
 
 
 @dataclass(frozen=True)
@@ -33,56 +44,42 @@ class Local:
     cross: tuple[Cross | None, ...] = ()
 
 
-class MemoryEngine:
+class MemoryRows:
     """Rows in an order in which those with the same holes lie together, cut into blocks.
 
     Parameters
     ----------
-    data : sequence of ViewData
-        Aligned views, in the order of `model.views`.
-    missing : "exact" or "mean-field"
-    n_components : int
-        The most factors there will be; sets the size of the blocks.
+    data, spec, n_components, missing, engine
+        As for `make_rows`.
     block_rows : int, optional
         Rows per block, instead of what BLOCK_BYTES allows.
-    engine : "auto", "memory" or "gram"
-        Work in Gram space where that is cheaper, never, or wherever it can be.
     min_shared : int, optional
         Rows of one pattern of holes that get a block of their own, instead of what WORTH_A_BLOCK says.
-
-    Attributes
-    ----------
-    groups : tuple of ColumnGroups
-        One for each view.
-    order : (N,)
-        The row that stands at each place.
-    slices : list of slice
-        The places of each block.
     """
 
     def __init__(
         self,
-        data: Sequence[ViewData],
-        model: Model,
+        data: Sequence[CodedView],
+        spec: ModelSpec,
+        n_components: int,
         missing: str = "exact",
-        n_components: int = 50,
-        block_rows: int | None = None,
         engine: str = "auto",
+        block_rows: int | None = None,
         min_shared: int | None = None,
     ) -> None:
-        self.model = model
+        self.spec = spec
         self.n_rows = len(data[0].target)
         masks = [view.observed if missing == "exact" else None for view in data]
-        columns = [column_groups(mask, spec.n_features) for mask, spec in zip(masks, model.views)]
+        columns = [column_groups(mask, view.n_features) for mask, view in zip(masks, spec.views)]
         self.groups = tuple(groups for groups, _ in columns)
         # What a row needs besides its data: the latent x, and copies in double precision of what is stored in single.
-        kept = [v.target.dtype == np.float64 and not s.view.latent for v, s in zip(data, model.views)]
-        width = sum(spec.n_features for spec, in_place in zip(model.views, kept) if not in_place)
+        kept = [v.target.dtype == np.float64 and not s.likelihood.latent for v, s in zip(data, spec.views)]
+        width = sum(view.n_features for view, in_place in zip(spec.views, kept) if not in_place)
         self.order, parts = arrange_rows(
             [seen for _, seen in columns], self.n_rows, min_shared or max(8, WORTH_A_BLOCK // n_components**3)
         )
         in_order = np.array_equal(self.order, np.arange(self.n_rows))
-        self.slices: list[slice] = []
+        self.slices: list[slice] = []  # the places of each block in `order`
         self.blocks: list[Block] = []
         self.parts: list[Part] = []
         for part, shared in parts:
@@ -92,15 +89,14 @@ class MemoryEngine:
             for place in cut(part, block_rows or max(1, budget // bytes_per_row)):
                 rows = place if in_order else self.order[place]
                 views = tuple(
-                    row_view(view, spec.view.latent, groups, seen, rows, shared, missing)
-                    for view, spec, (groups, seen) in zip(data, model.views, columns)
+                    row_view(view, view_spec.likelihood.latent, groups, seen, rows, shared, missing)
+                    for view, view_spec, (groups, seen) in zip(data, spec.views, columns)
                 )
                 self.slices.append(place)
                 self.blocks.append(Block(place.stop - place.start, shared, views))
             blocks = self.blocks[first:]
             gram = take_gram(blocks) if choose_gram(engine, blocks, n_components) else None
             self.parts.append(Part(slice(first, len(self.blocks)), gram))
-        logger.info("engine: %s", self.describe())
 
     def describe(self) -> str:
         """One line on how the rows are processed."""
@@ -112,37 +108,83 @@ class MemoryEngine:
         how = ", ".join(f"{n} rows {kind}" for kind, n in sizes.items() if n)
         return f"{how}; {len(self.parts)} patterns of holes, {len(self.blocks)} blocks"
 
+    def first_posterior(self, n_components: int, rng: np.random.Generator) -> Posterior:
+        return random_posterior(self.spec, n_components, self.groups, rng)
+
     def start(self, posterior: Posterior) -> Local:
-        """The first q(x)."""
-        told = messages(posterior, self.model, self.groups)
-        x = tuple(start_x(block, told) for block in self.blocks)
-        has_latent = any(q is not None for q in (x[0] if x else ()))
+        messages = self._messages(posterior)
+        return self._with_products(tuple(start_x(block, messages) for block in self.blocks))
+
+    def step(self, posterior: Posterior, local: Local, hold_x: bool = False) -> tuple[Local, Stats]:
+        messages = self._messages(posterior)
+        x: list[LocalX] = []
+        crosses: list[Cross | None] = []
+        total: Stats | None = None
+        for part, cross in zip(self.parts, local.cross):
+            blocks, old = self.blocks[part.blocks], local.x[part.blocks]
+            if part.gram is not None:
+                new, cross, stats = gram_step(part.gram, blocks, old, cross, messages, hold_x)
+                x.extend(new)
+                total = stats if total is None else total + stats
+            else:
+                # Many small matrices gain from threads over blocks, large products from those inside BLAS.
+                run = map if blocks[0].shared else in_threads
+                for q, stats in run(lambda block, q: local_step(block, q, messages, hold_x), blocks, old):
+                    x.append(q)
+                    total = stats if total is None else total + stats
+            crosses.append(cross)
+        assert total is not None  # there is at least one row
+        return Local(tuple(x), tuple(crosses)), total
+
+    def settle(self, posterior: Posterior, local: Local, max_rounds: int = MAX_ROUNDS) -> tuple[Local, bool]:
+        if not self._has_latent(local.x):
+            return local, True
+        messages = self._messages(posterior)
+        found = [
+            _settle(block, x, prepare_z(block, messages), messages, max_rounds)
+            for block, x in zip(self.blocks, local.x)
+        ]
+        return self._with_products(tuple(x for _, x, _ in found)), all(converged for *_, converged in found)
+
+    def infer(self, posterior: Posterior, local: Local | None = None) -> Iterator[RowPosterior]:
+        messages = self._messages(posterior)
+        for i, (block, place) in enumerate(zip(self.blocks, self.slices)):
+            known = prepare_z(block, messages)
+            x = start_x(block, messages) if local is None else local.x[i]
+            z, _, converged = _settle(block, x, known, messages)
+            yield RowPosterior(self.order[place], np.asarray(z), np.asarray(known.cov), converged)
+
+    def _messages(self, posterior: Posterior) -> tuple[Message, ...]:
+        return make_messages(posterior, self.spec, self.groups)
+
+    def _with_products(self, x: tuple[LocalX, ...]) -> Local:
+        """q(x) of all blocks with its products in Gram space, where any view is latent."""
+        has_latent = self._has_latent(x)
         cross = [
             take_cross(self.blocks[part.blocks], x[part.blocks]) if part.gram is not None and has_latent else None
             for part in self.parts
         ]
         return Local(x, tuple(cross))
 
-    def local_step(self, posterior: Posterior, local: Local, hold_x: bool = False) -> tuple[Local, Stats]:
-        """One local step over all rows; `hold_x` leaves q(x) as it is."""
-        told = messages(posterior, self.model, self.groups)
-        x: list[LocalX] = []
-        crosses: list[Cross | None] = []
-        total: list[Stats] = []
-        for part, cross in zip(self.parts, local.cross):
-            blocks, old = self.blocks[part.blocks], local.x[part.blocks]
-            if part.gram is not None:
-                new, cross, stats = gram_step(part.gram, blocks, old, cross, told, hold_x)
-                x.extend(new)
-                total.append(stats)
-            else:
-                # Many small matrices gain from threads over blocks, large products from those inside BLAS.
-                run = map if blocks[0].shared else in_threads
-                for q, stats in run(lambda block, q: local_step(block, q, told, hold_x), blocks, old):
-                    x.append(q)
-                    total.append(stats)
-            crosses.append(cross)
-        return Local(tuple(x), tuple(crosses)), reduce(add, total)
+    @staticmethod
+    def _has_latent(x: tuple[LocalX, ...]) -> bool:
+        return any(q is not None for q in (x[0] if x else ()))
+
+
+def _settle(
+    block: Block, x: LocalX, known: ZGivenX, messages: Sequence[Message], max_rounds: int = MAX_ROUNDS
+) -> tuple[Array, LocalX, bool]:
+    """q(z) and q(x) of a block in turns, until z moves no more; a view that is binary or categorical needs it."""
+    xp = array_namespace(known.evidence)
+    z = update_z(block, x, known, messages)
+    if all(latent is None for latent in x):
+        return z, x, True
+    for _ in range(max_rounds):
+        x = update_x(block, x, z, messages)
+        old, z = z, update_z(block, x, known, messages)
+        if float(xp.max(xp.abs(z - old))) < Z_TOL:
+            return z, x, True
+    return z, x, False
 
 
 @dataclass(frozen=True)
@@ -170,50 +212,12 @@ def choose_gram(engine: str, blocks: Sequence[Block], n_components: int) -> bool
     return fits and gram < direct
 
 
-def column_groups(observed: np.ndarray | None, n_features: int) -> tuple[ColumnGroups, np.ndarray]:
-    """Features with equal columns of the mask, and the mask by group, (N, G), or (1, 1) where nothing is missing."""
-    if observed is None or observed.shape[1] == 1:
-        seen = np.ones((1, 1), dtype=bool) if observed is None else observed
-        return ColumnGroups(np.zeros(n_features, dtype=int)), seen
-    numbers: dict[bytes, int] = {}
-    columns = np.packbits(observed, axis=0).T
-    index = np.array([numbers.setdefault(column.tobytes(), len(numbers)) for column in columns])
-    first = np.unique(index, return_index=True)[1]
-    return ColumnGroups(index), observed[:, first]
-
-
-def arrange_rows(
-    observed: Sequence[np.ndarray], n_rows: int, min_shared: int
-) -> tuple[np.ndarray, list[tuple[slice, bool]]]:
-    """An order of the rows, and its parts, each with whether its rows share one pattern of holes.
-
-    Patterns of `min_shared` rows or more come first, one part each; the rows of all others make one last part.
-    """
-    pattern = row_patterns([seen for seen in observed if len(seen) == n_rows and not seen.all()], n_rows)
-    counts = np.bincount(pattern)
-    common = counts >= min(min_shared, n_rows)
-    key = np.where(common[pattern], pattern, len(counts))
-    order = np.argsort(key, kind="stable")
-    edges = np.flatnonzero(np.diff(key[order], prepend=-1, append=-2)) if n_rows else np.zeros(0, dtype=int)
-    parts = [(slice(int(a), int(b)), bool(common[pattern[order[a]]])) for a, b in pairwise(edges)]
-    return order, parts
-
-
-def row_patterns(masks: Sequence[np.ndarray], n_rows: int) -> np.ndarray:
-    """A number for each row, equal for rows with the same holes in all views, (N,)."""
-    if not masks:
-        return np.zeros(n_rows, dtype=int)
-    packed = np.ascontiguousarray(np.packbits(np.concatenate(masks, axis=1), axis=1))
-    as_bytes = packed.view(np.dtype((np.void, packed.shape[1])))[:, 0]
-    return np.unique(as_bytes, return_inverse=True)[1].reshape(-1)
-
-
 def cut(part: slice, step: int) -> Iterator[slice]:
     return (slice(start, min(start + step, part.stop)) for start in range(part.start, part.stop, step))
 
 
 def row_view(
-    view: ViewData,
+    view: CodedView,
     latent: bool,
     groups: ColumnGroups,
     seen: np.ndarray,

@@ -3,18 +3,6 @@
 Every function takes `ax=` and returns the Axes it drew on.
 """
 
-from .data import (
-    calibration_data,
-    elbo_data,
-    factor_correlation_data,
-    factor_relevance_data,
-    factors_data,
-    feature_relevance_data,
-    imputation_data,
-    overview_data,
-    variance_explained_data,
-    weights_data,
-)
 from .draw import (
     calibration,
     elbo,
@@ -26,6 +14,18 @@ from .draw import (
     overview,
     variance_explained,
     weights,
+)
+from .numbers import (
+    calibration_data,
+    elbo_data,
+    factor_correlation_data,
+    factor_relevance_data,
+    factors_data,
+    feature_relevance_data,
+    imputation_data,
+    overview_data,
+    variance_explained_data,
+    weights_data,
 )
 
 __all__ = [

@@ -7,13 +7,12 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pandas as pd
 
-from . import data
+from ..evaluate import Check
+from ..fitted.fitted import FittedModel, fitted_of
+from . import numbers
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
-
-    from ..estimator import SSHIBA
-    from ..evaluate import Check
 
 # Okabe and Ito's colours, the yellow darker: theirs cannot be seen on white.
 PALETTE = ("#0072B2", "#E69F00", "#009E73", "#D55E00", "#CC79A7", "#56B4E9", "#B8A900", "#000000")
@@ -25,24 +24,25 @@ MOST_POINTS = 20_000  # of a scatter
 MOST_LABELS = 2 * len(PALETTE)  # that colours and two shapes tell apart
 
 
-def overview(model: SSHIBA, views: Any, ax: Axes | None = None) -> Axes:
+def overview(model: FittedModel, views: Any, ax: Axes | None = None) -> Axes:
     """Which rows have which views: a band for each view, dark where a row is complete, white where it has nothing."""
-    shares = data.overview_data(model, views)
+    shares = numbers.overview_data(model, views)
     ax = _axes(ax, 7.5, 1.1 + 0.45 * shares.shape[1])
-    shares = data.by_pattern(shares)
+    shares = numbers.by_pattern(shares)
     _heat(ax, shares.to_numpy().T, SEQUENTIAL, 0, 1, "observed")
+    schema = fitted_of(model).schema
     labels = [
-        f"{_short(name)}: {type(view).__name__.lower()}, {model._schema.codings[name].width:,}; {gone:.0%} missing"
-        for (name, view), gone in zip(model.views_.items(), 1 - shares.to_numpy().mean(axis=0))
+        f"{_short(name)}: {type(view).__name__.lower()}, {schema.codings[name].width:,}; {gone:.0%} missing"
+        for (name, view), gone in zip(schema.types.items(), 1 - shares.to_numpy().mean(axis=0))
     ]
     ax.set_yticks(range(len(labels)), labels)
     ax.set(xlabel=f"{len(shares):,} rows, the complete ones first", title="The data")
     return ax
 
 
-def elbo(model: SSHIBA, ax: Axes | None = None) -> Axes:
+def elbo(model: FittedModel, ax: Axes | None = None) -> Axes:
     """How far the bound of every restart is below the best one, sweep by sweep: the best line goes down furthest."""
-    table = data.elbo_data(model)
+    table = numbers.elbo_data(model)
     ax = _axes(ax, 6, 4)
     top = table["elbo"].max()
     finest = max(1e-6 * abs(top), 1e-3)
@@ -59,27 +59,28 @@ def elbo(model: SSHIBA, ax: Axes | None = None) -> Axes:
     return _open(ax)
 
 
-def variance_explained(model: SSHIBA, ax: Axes | None = None) -> Axes:
+def variance_explained(model: FittedModel, ax: Axes | None = None) -> Axes:
     """The share of variance that each factor explains in each view; below, that of all factors together."""
-    table = 100 * data.variance_explained_data(model)
-    title = "1 factor" if model.n_components_ == 1 else f"{model.n_components_} factors"
+    table = 100 * numbers.variance_explained_data(model)
+    title = "1 factor" if len(table) == 1 else f"{len(table)} factors"
     ax = _factor_heat(table, ax, "% of variance explained", title, least=1.0)
-    total = (100 * model.r2_.loc["all"]).to_dict()
-    ax.set_xticks(range(table.shape[1]), [f"{_short(name, 14)}\nall: {total[name]:.0f} %" for name in table])
+    totals = 100 * fitted_of(model).r2[-1]
+    ticks = [f"{_short(name, 14)}\nall: {total:.0f} %" for name, total in zip(table, totals)]
+    ax.set_xticks(range(table.shape[1]), ticks)
     return ax
 
 
-def factor_relevance(model: SSHIBA, ax: Axes | None = None) -> Axes:
+def factor_relevance(model: FittedModel, ax: Axes | None = None) -> Axes:
     """The prior variance that each factor's weights were given in each view, as a share of the view's largest."""
-    table = data.factor_relevance_data(model)
+    table = numbers.factor_relevance_data(model)
     ax = _factor_heat(table, ax, "1/E[alpha], share of the largest", "Factor relevance")
     ax.set_xticks(range(table.shape[1]), [_short(name, 14) for name in table])
     return ax
 
 
-def weights(model: SSHIBA, view: str, factor: int = 0, n: int = 15, ax: Axes | None = None) -> Axes:
+def weights(model: FittedModel, view: str, factor: int = 0, n: int = 15, ax: Axes | None = None) -> Axes:
     """The largest weights of a factor in a view, with two standard deviations either way."""
-    table = data.weights_data(model, view, factor).head(n).iloc[::-1]
+    table = numbers.weights_data(model, view, factor).head(n).iloc[::-1]
     ax = _axes(ax, 6, 0.9 + 0.27 * len(table))
     colours = np.where(table["weight"] > 0, PALETTE[0], PALETTE[3])
     ax.barh(range(len(table)), table["weight"], xerr=2 * table["std"], color=colours, error_kw={"lw": 1, "alpha": 0.6})
@@ -90,10 +91,10 @@ def weights(model: SSHIBA, view: str, factor: int = 0, n: int = 15, ax: Axes | N
 
 
 def feature_relevance(
-    model: SSHIBA, view: str, n: int = 30, shape: tuple[int, ...] | None = None, ax: Axes | None = None
+    model: FittedModel, view: str, n: int = 30, shape: tuple[int, ...] | None = None, ax: Axes | None = None
 ) -> Axes:
     """The most relevant features of a view as bars; with `shape`, the relevance of all of them as an image."""
-    table = data.feature_relevance_data(model, view)
+    table = numbers.feature_relevance_data(model, view)
     if shape is not None:
         if np.prod(shape) != len(table):
             raise ValueError(f"shape {shape} has {np.prod(shape)} cells, and view {view!r} {len(table)} features.")
@@ -111,12 +112,12 @@ def feature_relevance(
     return _open(ax)
 
 
-def factors(model: SSHIBA, x: int = 0, y: int = 1, colour: Any = None, ax: Axes | None = None) -> Axes:
+def factors(model: FittedModel, x: int = 0, y: int = 1, colour: Any = None, ax: Axes | None = None) -> Axes:
     """The training rows on two factors, coloured by anything with a value for each row: numbers, labels, dates.
 
     A Series goes by its index. Of a model with one factor, rows stand in their order.
     """
-    table = data.factors_data(model, x, y, colour)
+    table = numbers.factors_data(model, x, y, colour)
     ax = _axes(ax, 6, 4.8)
     name = str(getattr(colour, "name", None) or "")
     if len(table) > MOST_POINTS:
@@ -128,7 +129,7 @@ def factors(model: SSHIBA, x: int = 0, y: int = 1, colour: Any = None, ax: Axes 
         _scaled_scatter(ax, table, size, name)
     else:
         _labelled_scatter(ax, table, size, name)
-    ax.set(xlabel=f"factor {x}", ylabel=f"factor {y}" if model.n_components_ > 1 else "row", title="Factors")
+    ax.set(xlabel=f"factor {x}", ylabel=f"factor {y}" if fitted_of(model).n_components > 1 else "row", title="Factors")
     return _open(ax)
 
 
@@ -161,15 +162,15 @@ def _labelled_scatter(ax: Axes, table: pd.DataFrame, size: float, name: str) -> 
         words = "unknown" if len(named) == len(counts) else f"{len(counts) - len(named)} others"
         ax.scatter(table["x"][rest], table["y"][rest], s=size, color="#c8c8c8", lw=0, label=words)
     for number, label in enumerate(named):
-        its = table[table["colour"] == label]
+        own = table[table["colour"] == label]
         colour, marker = PALETTE[number % len(PALETTE)], "ov"[number // len(PALETTE)]
-        ax.scatter(its["x"], its["y"], s=size, c=colour, marker=marker, alpha=0.8, lw=0, label=_short(label))
+        ax.scatter(own["x"], own["y"], s=size, c=colour, marker=marker, alpha=0.8, lw=0, label=_short(label))
     ax.legend(title=_short(name) or None, frameon=False, bbox_to_anchor=(1.0, 1.0), loc="upper left", markerscale=1.5)
 
 
-def factor_correlation(model: SSHIBA, ax: Axes | None = None) -> Axes:
+def factor_correlation(model: FittedModel, ax: Axes | None = None) -> Axes:
     """Correlations between factors; a pair far from 0 tells one story in two pieces."""
-    table = data.factor_correlation_data(model)
+    table = numbers.factor_correlation_data(model)
     ax = _axes(ax, 5, 4.4)
     _heat(ax, table.to_numpy(), DIVERGING, -1, 1, "correlation", aspect="equal")
     ax.set(xlabel="factor", ylabel="factor", title="Correlation of factors")
@@ -178,7 +179,7 @@ def factor_correlation(model: SSHIBA, ax: Axes | None = None) -> Axes:
 
 def imputation(checks: dict[str, Check], view: str, ax: Axes | None = None) -> Axes:
     """Hidden cells as they were predicted against what they were (of labels: their probabilities by outcome)."""
-    cells = data.imputation_data(checks, view)
+    cells = numbers.imputation_data(checks, view)
     if cells.empty:
         raise ValueError(f"no cell of view {view!r} was hidden: raise fraction.")
     ax = _axes(ax, 5, 4.6)
@@ -219,7 +220,7 @@ def calibration(checks: dict[str, Check], ax: Axes | None = None) -> Axes:
     ax.plot([0, 1], [0, 1], color="black", lw=0.8)
     shown = [name for name, one in checks.items() if one.hidden.any()]
     for number, name in enumerate(shown):
-        table = data.calibration_data(checks, name)
+        table = numbers.calibration_data(checks, name)
         style, marker = ("-", "") if checks[name].std is not None else ("--", "o")
         colour = PALETTE[number % len(PALETTE)]
         ax.plot(table["promised"], table["happened"], style, marker=marker, ms=4, color=colour, label=_short(name))

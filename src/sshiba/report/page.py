@@ -7,18 +7,18 @@ import json
 import re
 from importlib import resources
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from sklearn.base import clone
 
-from ..files import replacing
+from ..evaluate import check
+from ..files.atomic import replacing
+from ..fitted.answers import Answers
+from ..fitted.fitted import Fitted, fitted_of
 from .content import content
 
-if TYPE_CHECKING:
-    from ..estimator import SSHIBA
 
-
-def write_report(model: SSHIBA, path: str | Path, views: Any = None, fraction: float = 0.1, title: str = "") -> None:
+def write_report(model: Any, path: str | Path, views: Any = None, fraction: float = 0.1, title: str = "") -> None:
     """Write the report of a fitted model.
 
     Parameters
@@ -31,34 +31,34 @@ def write_report(model: SSHIBA, path: str | Path, views: Any = None, fraction: f
         Share of the cells that the check hides; 0 leaves it out. The check is another fit.
     title : str
     """
-    from ..evaluate import check
-
-    script = _plotly()
+    fit, script = fitted_of(model), _plotly()
     if not 0 <= fraction < 1:
         raise ValueError(f"fraction must be at least 0 and below 1, not {fraction!r}.")
     if views is not None:
-        _check_rows(model, views)
+        _check_rows(fit, views)
     if not Path(path).parent.is_dir():
         raise FileNotFoundError(f"there is no folder {str(Path(path).parent)!r} to write the report in.")
     checks = None
     if views is not None and fraction:
-        settings = {"views": model.views_, "n_init": 1, "callback": None, "verbose": 0}
-        checks = check(clone(model).set_params(**settings), model._answers.given(views), fraction)
-    page = build(content(model, views, checks, fraction), script, title or "What the fit found")
+        settings = {"views": fit.schema.types, "n_init": 1, "callback": None, "verbose": 0}
+        checks = check(clone(model).set_params(**settings), Answers(fit).given(views), fraction)
+    parts = content(fit, model.get_params(deep=False), views, checks, fraction)
+    page = build(parts, script, title or "What the fit found")
     with replacing(str(path)) as temporary:
         Path(temporary).write_text(page, encoding="utf-8")
 
 
-def _check_rows(model: SSHIBA, views: Any) -> None:
+def _check_rows(fit: Fitted, views: Any) -> None:
     """The data must be those of the fit: their rows are shown beside its factors."""
-    given, (_, index) = model._answers.given(views), model._answers.read(views)
-    absent = [name for name in model.views_ if name not in given]
+    answers = Answers(fit)
+    given, (_, index) = answers.given(views), answers.read(views)
+    absent = [name for name in fit.schema.types if name not in given]
     if absent:
         raise ValueError(f"these are not the data of the fit: they lack view {absent[0]!r}.")
-    known = int(model.index_.isin(index).sum())
-    if known < len(model.index_) or len(index) != len(model.index_):
+    known = int(fit.index.isin(index).sum())
+    if known < len(fit.index) or len(index) != len(fit.index):
         raise ValueError(
-            f"these are not the data of the fit: they have {len(index)} rows, the fit {len(model.index_)}, "
+            f"these are not the data of the fit: they have {len(index)} rows, the fit {len(fit.index)}, "
             f"and {known} names of rows are in both. Name the rows as in the fit (--index)."
         )
 

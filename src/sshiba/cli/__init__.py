@@ -1,0 +1,5 @@
+"""The `sshiba` command."""
+
+from .app import app
+
+__all__ = ["app"]

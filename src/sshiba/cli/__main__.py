@@ -1,0 +1,5 @@
+"""`python -m sshiba.cli` is `sshiba`."""
+
+from .app import app
+
+app()

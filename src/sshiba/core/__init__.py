@@ -1,0 +1,1 @@
+"""The mathematics on arrays: state, likelihoods, updates, the bound, rotation, predictions. No frames, no files."""

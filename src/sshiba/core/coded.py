@@ -1,0 +1,51 @@
+"""A view as the mathematics sees it: numbers in the model's units, and a mask of what was observed."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+
+@dataclass(frozen=True, eq=False)
+class CodedView:
+    """One view of aligned rows, in the model's units.
+
+    `target` is (N, D) standardised (real) or 0 / 1 (binary), or (N,) class codes; 0 at holes.
+    `observed` is None (complete), (N, 1) bool (whole rows missing) or (N, D) bool (single cells missing).
+    """
+
+    target: np.ndarray
+    observed: np.ndarray | None
+
+    def take(self, rows: np.ndarray | None) -> CodedView:
+        """These rows, -1 being a row that this view does not have; None: all as they are."""
+        if rows is None:
+            return self
+        absent = rows < 0
+        if len(self.target) == 0:
+            target = np.zeros((len(rows), *self.target.shape[1:]), self.target.dtype)
+            return CodedView(target, shrink_mask(np.zeros((len(rows), 1), bool)))
+        target = self.target[rows]
+        target[absent] = 0
+        observed = np.ones((len(self.target), 1), bool) if self.observed is None else self.observed
+        observed = observed[rows]
+        observed[absent] = False
+        return CodedView(target, shrink_mask(observed))
+
+    def hidden(self) -> CodedView:
+        """The same rows with nothing observed."""
+        return CodedView(self.target, np.zeros((len(self.target), 1), dtype=bool))
+
+    @property
+    def observed_rows(self) -> np.ndarray:
+        """Which rows have anything of this view, (N,) bool."""
+        return np.ones(len(self.target), dtype=bool) if self.observed is None else np.asarray(self.observed.any(axis=1))
+
+
+def shrink_mask(observed: np.ndarray) -> np.ndarray | None:
+    """The smallest form of an (N, D) mask that says the same: None, (N, 1) or (N, D)."""
+    if observed.all():
+        return None
+    whole_rows = (observed == observed[:, :1]).all()
+    return np.ascontiguousarray(observed[:, :1]) if whole_rows else observed

@@ -1,0 +1,66 @@
+"""What factors explain and which features matter, from the posterior and the statistics."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from .local_step import make_messages, z_covariance
+from .spec import ModelSpec, ViewSpec
+from .state import ColumnGroups, Gamma, Posterior, Stats, ViewPosterior
+from .w_moments import weights_trace
+
+
+def variance_explained(posterior: Posterior, stats: Stats) -> np.ndarray:
+    """Share of each view's variance explained by each factor alone, and in a last row by all, (K + 1, M).
+
+    With residuals taken about b: 1 − Σ(x − b − z w)²/Σ(x − b)² = Σ(2 w·q − w² <zz>)/Σ(x − b)², q = Σ(x − b)<z>.
+    """
+    columns = []
+    for vs, view in zip(stats.views, posterior.views):
+        index, w, b = vs.groups.index, view.w_mean, view.b_mean
+        total = np.sum(vs.xx - 2 * b * vs.x_sum + vs.n[index] * b**2)
+        cross = vs.xz - b[:, None] * vs.z_sum[index]
+        own = np.sum(2 * w * cross - w**2 * np.diagonal(vs.zz, axis1=1, axis2=2)[index], axis=0)
+        together = np.sum(2 * w * cross) - np.sum(weights_trace(w, vs.zz, vs.groups))
+        explained = np.append(own, together)
+        columns.append(np.clip(explained / max(float(total), np.finfo(float).tiny), 0.0, 1.0))
+    return np.stack(columns, axis=1)
+
+
+def largest_share(posterior: Posterior, stats: Stats) -> np.ndarray:
+    """The largest share of a view's variance that each factor explains: mean over d of <w_dk>² · mean(z_k²), (K,)."""
+    z_square = np.diagonal(stats.zz) / stats.n
+    return np.max([np.mean(view.w_mean**2, axis=0) * z_square for view in posterior.views], axis=0)
+
+
+def order_factors(posterior: Posterior, stats: Stats) -> tuple[Posterior, np.ndarray]:
+    """Factors by the variance they explain, the largest weight of each positive; and `variance_explained` of these."""
+    shares = variance_explained(posterior, stats)
+    order = np.argsort(-shares[:-1].sum(axis=1), kind="stable")
+    weights = np.concatenate([view.w_mean for view in posterior.views])[:, order]
+    largest = weights[np.argmax(np.abs(weights), axis=0), np.arange(len(order))]
+    signs = np.where(largest < 0, -1.0, 1.0)
+    return posterior.select_factors(order, signs), np.concatenate([shares[order], shares[-1:]])
+
+
+def feature_relevance(view: ViewPosterior, spec: ViewSpec) -> np.ndarray:
+    """1/E[gamma_d]; without selection the mean over factors of E[alpha_k] E[w_dk²], (D,)."""
+    if isinstance(view.gamma, Gamma):
+        return 1 / view.gamma.mean[spec.relevance]
+    return (view.w_second * view.alpha.mean).mean(axis=1)
+
+
+def influence(posterior: Posterior, spec: ModelSpec, target: int, rows: list[int] | None = None) -> list[np.ndarray]:
+    """How far one standard deviation of each feature moves the target's <x> (or some rows of it), (D,); itself 0.
+
+    With all other views observed <x_t> = <b_t> + <W_t> Σ_z Σ_m w_m Σ_d tau_d <w_d> (x_d − b_d): a unit of feature d
+    moves it by the vector C_d = w_m tau_d <W_t> Σ_z <w_d>. This is |C_d| times the deviation of d in these units.
+    """
+    messages = make_messages(posterior, spec, [ColumnGroups.single(view.n_features) for view in spec.views])
+    seen = [np.full((1, 1), float(m != target)) for m in range(len(messages))]
+    cov = z_covariance(seen, messages).cov[0]
+    moves = messages[target].w_mean[slice(None) if rows is None else rows] @ cov
+    return [
+        on[0, 0] * np.linalg.norm(message.loading @ moves.T, axis=1) * np.sqrt(view.variance)
+        for on, message, view in zip(seen, messages, spec.views)
+    ]

@@ -1,0 +1,183 @@
+"""The global half of a sweep as pure functions: W, b, gamma, alpha, tau of every view from the statistics of all rows.
+
+Everything here is NumPy on the host and costs nothing in N. Table numbers are the paper's.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+
+import numpy as np
+
+from .arrays import inverse_root
+from .spec import ModelSpec, ViewSpec
+from .state import ColumnGroups, Features, Fixed, Gamma, Posterior, Stats, ViewPosterior, ViewStats, WeightCovariance
+from .w_moments import dot_group, feature_gamma, in_cache, w_trace, weights_trace
+
+Residuals = tuple[np.ndarray, ...]  # E Σ_n (x_nd − z_n·w_d − b_d)² of each view, (D,)
+
+
+def global_step(stats: Stats, posterior: Posterior, spec: ModelSpec) -> tuple[Posterior, Residuals]:
+    """W, b, gamma, alpha, tau of every view, given the statistics of all rows; also the residuals, for the bound."""
+    found = [update_view(*parts) for parts in zip(stats.views, posterior.views, spec.views)]
+    return Posterior(tuple(view for view, _ in found)), tuple(residual for _, residual in found)
+
+
+def update_view(stats: ViewStats, view: ViewPosterior, spec: ViewSpec) -> tuple[ViewPosterior, np.ndarray]:
+    """All updates of one view in their order. Alpha comes after gamma: the rotation assumes it at its optimum."""
+    view, trace = update_w(stats, view, spec)
+    view = update_b(stats, view, spec)
+    view = update_gamma(view, spec)
+    view = update_alpha(view, spec)
+    residual = expected_residual(stats, view, trace)
+    return update_tau(stats, view, spec, residual), residual
+
+
+# ---------------------------------------------------------------------------------------------------------------- W
+
+
+def update_w(stats: ViewStats, view: ViewPosterior, spec: ViewSpec) -> tuple[ViewPosterior, np.ndarray]:
+    """Σ_d⁻¹ = gamma_d diag(alpha) + tau_d <ZᵀZ>, <w_d> = tau_d Σ_d Σ(x − b)<z> (table 2).
+
+    Also tr(<w_d w_dᵀ><ZᵀZ>), (D,), which the residual needs and which costs little here.
+    """
+    gamma, alpha, tau = feature_gamma(view, spec), view.alpha.mean, view.tau.mean + np.zeros_like(view.b_mean)
+    same_precision = isinstance(view.gamma, Fixed) and view.tau.mean.shape[0] == 1
+    new = _NewWeights(stats, view, gamma, alpha, tau)
+    stats.groups.visit(new.same_precision if same_precision else new.eigenbasis, new.alone)
+    w_cov = WeightCovariance(new.basis, new.spread, new.logdet, stats.groups)
+    return view.with_weights(new.w_mean, w_cov), new.trace
+
+
+class _NewWeights:
+    """q(W) of a view while it is made, one method for each case. All know `pull` = tau_d Σ(x − b)<z>."""
+
+    def __init__(
+        self, stats: ViewStats, view: ViewPosterior, gamma: np.ndarray, alpha: np.ndarray, tau: np.ndarray
+    ) -> None:
+        self.stats, self.b_mean, self.gamma, self.alpha, self.tau = stats, view.b_mean, gamma, alpha, tau
+        self.basis, self.spread = np.zeros_like(stats.zz), np.ones_like(stats.xz)
+        self.w_mean, self.logdet, self.trace = np.empty_like(stats.xz), np.empty_like(tau), np.empty_like(tau)
+
+    def eigenbasis(self, g: int, features: Features) -> None:
+        """Features that share one <ZᵀZ> and differ in gamma or tau share one eigenbasis.
+
+        With A = diag(alpha)^-½ and A<ZᵀZ>A = U diag(l) Uᵀ, B = A U and s_dk = 1/(gamma_d + tau_d l_k) give
+        Σ_d = B diag(s_d) Bᵀ, in D·K² rather than D·K³; and since Bᵀ<ZᵀZ>B = diag(l), <w_d> = B m_d gives
+        tr(<w_d w_dᵀ><ZᵀZ>) = Σ_k l_k (m_dk² + s_dk).
+        """
+        basis, eigenvalues = scaled_eigenbasis(self.stats.zz[g], self.alpha)
+        self.basis[g] = basis
+        log_det = -np.sum(np.log(self.alpha))
+        for d in in_cache(features, *self.stats.xz.shape):
+            precision = self.gamma[d][:, None] + self.tau[d][:, None] * eigenvalues
+            self.spread[d] = 1 / precision
+            self.logdet[d] = log_det - np.sum(np.log(precision), axis=1)
+            half = self._pull(d, g) @ basis
+            half *= self.spread[d]
+            self.trace[d] = (half**2 + self.spread[d]) @ eigenvalues
+            self.w_mean[d] = half @ basis.T
+
+    def same_precision(self, g: int, features: Features) -> None:
+        """Features of one gamma and one tau have one covariance: B is its root, s = 1."""
+        zz = self.stats.zz[g]
+        basis, self.logdet[features] = inverse_root(np.diag(self.alpha) + self.tau[0] * zz)
+        self.basis[g] = basis
+        for d in in_cache(features, *self.stats.xz.shape):
+            self.w_mean[d] = (self._pull(d, g) @ basis) @ basis.T
+        groups = ColumnGroups.single(len(self.w_mean[features]))
+        self.trace[features] = weights_trace(self.w_mean[features], zz[None], groups) + np.sum(basis * (zz @ basis))
+
+    def alone(self, g: Features, d: Features) -> None:
+        """Features with rows of their own: one small system each, all at once."""
+        zz = self.stats.zz[g]
+        basis, self.logdet[d] = inverse_root(
+            self.gamma[d][:, None, None] * np.diag(self.alpha) + self.tau[d][:, None, None] * zz
+        )
+        self.basis[g] = basis
+        half = (self._pull(d, g)[:, None, :] @ basis)[:, 0, :]
+        w = (basis @ half[:, :, None])[:, :, 0]
+        self.w_mean[d] = w
+        self.trace[d] = np.vecdot((w[:, None, :] @ zz)[:, 0, :], w) + np.sum(basis * (zz @ basis), axis=(-2, -1))
+
+    def _pull(self, d: Features, g: int | Features) -> np.ndarray:
+        return self.tau[d][:, None] * (self.stats.xz[d] - self.b_mean[d][:, None] * self.stats.z_sum[g])
+
+
+def scaled_eigenbasis(zz: np.ndarray, alpha: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """B = A U and l ≥ 0 with A zz A = U diag(l) Uᵀ, A = diag(alpha)^-½.
+
+    Factors are sorted by ascending alpha first: unsorted, eigh loses digits as eps·tau·l_max.
+    """
+    order = np.argsort(alpha)
+    back = np.argsort(order)
+    a = 1 / np.sqrt(alpha[order])
+    eigenvalues, vectors = np.linalg.eigh(a[:, None] * zz[order][:, order] * a[None, :])
+    return (a[:, None] * vectors)[back], np.where(eigenvalues > 0, eigenvalues, 0.0)
+
+
+# -------------------------------------------------------------------------------------------- b, gamma, alpha, tau
+
+
+def update_b(stats: ViewStats, view: ViewPosterior, spec: ViewSpec) -> ViewPosterior:
+    """Var b_d = 1/(beta + n_d tau_d), <b_d> = Var b_d · tau_d Σ(x − <z>·<w_d>) (table 2, where beta = 1)."""
+    tau = view.tau.mean
+    b_var = 1 / (spec.b_precision + stats.n[stats.groups.index] * tau)
+    fitted = dot_group(view.w_mean, stats.z_sum, stats.groups)
+    return replace(view, b_mean=b_var * tau * (stats.x_sum - fitted), b_var=b_var)
+
+
+def update_gamma(view: ViewPosterior, spec: ViewSpec) -> ViewPosterior:
+    """Shape a0 + K·size/2, rate b0 + ½ Σ_d Σ_k alpha_k <w_dk²> over the features d of a group (table 2, tied)."""
+    if isinstance(view.gamma, Fixed):
+        return view
+    energy = view.w_second @ view.alpha.mean
+    groups = ColumnGroups(spec.relevance)
+    prior, n_components = spec.gamma_prior, view.w_mean.shape[1]
+    shape = prior.shape + n_components * groups.totals(np.ones_like(energy)) / 2
+    return replace(view, gamma=Gamma(shape, prior.rate + groups.totals(energy) / 2))
+
+
+def update_alpha(view: ViewPosterior, spec: ViewSpec) -> ViewPosterior:
+    """Shape a0 + D/2, rate b0 + ½ Σ_d gamma_d <w_dk²> (table 2)."""
+    energy = feature_gamma(view, spec) @ view.w_second
+    prior = spec.alpha_prior
+    return replace(view, alpha=Gamma(np.full_like(energy, prior.shape + spec.n_features / 2), prior.rate + energy / 2))
+
+
+def update_tau(stats: ViewStats, view: ViewPosterior, spec: ViewSpec, residual: np.ndarray) -> ViewPosterior:
+    """Shape a0 + n/2, rate b0 + ½ E Σ(x − zw − b)², per feature or summed over the view (table 2)."""
+    if spec.tau_prior is None:
+        return view
+    n = stats.n[stats.groups.index]
+    if view.tau.mean.shape[0] == 1:
+        n, residual = np.sum(n, keepdims=True), np.sum(residual, keepdims=True)
+    return replace(view, tau=Gamma(spec.tau_prior.shape + n / 2, spec.tau_prior.rate + residual / 2))
+
+
+def expected_residual(stats: ViewStats, view: ViewPosterior, trace: np.ndarray | None = None) -> np.ndarray:
+    """E Σ_n (x_nd − z_n·w_d − b_d)² over observed rows, (D,); `trace` is `w_trace`, if it is known."""
+    index, w, b = stats.groups.index, view.w_mean, view.b_mean
+    cross = np.vecdot(w, stats.xz) + b * stats.x_sum
+    trace = w_trace(view, stats.zz, stats.groups) if trace is None else trace
+    fitted = trace + 2 * b * dot_group(w, stats.z_sum, stats.groups)
+    return stats.xx - 2 * cross + fitted + stats.n[index] * (b**2 + view.b_var)
+
+
+# ------------------------------------------------------------------------------------------------- one at a time
+
+Update = Callable[[ViewStats, ViewPosterior, ViewSpec], ViewPosterior]
+GLOBAL_UPDATES: dict[str, Update] = {
+    "update_w": lambda stats, view, spec: update_w(stats, view, spec)[0],
+    "update_b": lambda stats, view, spec: update_b(stats, view, spec),
+    "update_gamma": lambda stats, view, spec: update_gamma(view, spec),
+    "update_alpha": lambda stats, view, spec: update_alpha(view, spec),
+    "update_tau": lambda stats, view, spec: update_tau(stats, view, spec, expected_residual(stats, view)),
+}
+
+
+def apply_update(name: str, stats: Stats, posterior: Posterior, spec: ModelSpec) -> Posterior:
+    """One of the updates for all views: `global_step` in slow motion, to find a wrong one."""
+    update = GLOBAL_UPDATES[name]
+    return Posterior(tuple(update(*parts) for parts in zip(stats.views, posterior.views, spec.views)))

@@ -1,0 +1,10 @@
+"""Likelihoods, one file each: q(x) of a cell or row given its target, predictions and draws. No user options."""
+
+from .gaussian import Gaussian
+from .likelihood import Likelihood, PredictiveX, XUpdate
+from .logistic import Logistic
+from .probit import MultinomialProbit
+
+LIKELIHOODS: tuple[type[Likelihood], ...] = (Gaussian, Logistic, MultinomialProbit)
+
+__all__ = ["LIKELIHOODS", "Gaussian", "Likelihood", "Logistic", "MultinomialProbit", "PredictiveX", "XUpdate"]

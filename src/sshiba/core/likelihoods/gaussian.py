@@ -1,0 +1,32 @@
+"""Real views: x is the data."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from ..arrays import array_namespace
+from ..state import Array
+from .likelihood import Likelihood, PredictiveX, XUpdate
+
+
+@dataclass(frozen=True)
+class Gaussian(Likelihood):
+    """t = x."""
+
+    latent = False
+
+    def infer_x(self, target: Array, y: Array, tau: Array, xi: Array | None) -> XUpdate:
+        xp = array_namespace(y)
+        x = xp.astype(target, y.dtype)
+        return XUpdate(x, x**2, xp.zeros_like(x[:, :1]))
+
+    def predict(self, x: PredictiveX) -> tuple[Array, Array]:
+        return x.mean, array_namespace(x.mean).sqrt(x.var)
+
+    def decide(self, values: np.ndarray) -> np.ndarray:
+        return values
+
+    def draw(self, x: np.ndarray, rng: np.random.Generator) -> np.ndarray:
+        return x

@@ -1,0 +1,83 @@
+"""What a likelihood is: all it knows is its target, the predictor y = <z>·<w> + <b>, and tau."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from dataclasses import dataclass, replace
+from typing import ClassVar
+
+import numpy as np
+
+from ..arrays import array_namespace
+from ..state import Array
+
+CONFIDENT = 2.5  # how far from 0 the latent x of a target lies at the start
+
+
+@dataclass(frozen=True)
+class PredictiveX:
+    """The predictive distribution of x on n rows, its variance in parts.
+
+    x = mean + z_factor u + own + noise, u ~ N(0, I): `z_factor` (n or 1, D, K) is what the uncertainty of z
+    does to all features together; `own_var` (n, D) comes from W and b and is independent between features.
+    """
+
+    mean: Array  # (n, D)
+    z_factor: Array  # (n or 1, D, K)
+    own_var: Array  # (n, D)
+    noise_var: Array  # (D,)
+
+    @property
+    def var(self) -> Array:
+        xp = array_namespace(self.mean)
+        return xp.sum(self.z_factor**2, axis=-1) + self.own_var + self.noise_var
+
+    def sharpened(self, c: float) -> PredictiveX:
+        """With c·W and c·b."""
+        return replace(self, mean=c * self.mean, z_factor=c * self.z_factor, own_var=c**2 * self.own_var)
+
+
+@dataclass(frozen=True)
+class XUpdate:
+    """A new q(x), cell by cell, as if nothing were missing.
+
+    `second` is E[x²]; `bound` holds E[log p(t|x)] + H[q(x)], per cell (n, D) or per row (n, 1);
+    `xi` is whatever the likelihood wants back at its next update.
+    """
+
+    mean: Array
+    second: Array
+    bound: Array
+    xi: Array | None = None
+
+
+@dataclass(frozen=True)
+class Likelihood(ABC):
+    """p(t | x) of one view. Holes, weights, factors and other views are not its concern."""
+
+    latent: ClassVar[bool]  # is x to be inferred, or is it the data?
+    needs_sharpness: ClassVar[bool] = False  # are its probabilities too cautious as the bound leaves them?
+
+    @abstractmethod
+    def infer_x(self, target: Array, y: Array, tau: Array, xi: Array | None) -> XUpdate:
+        """q(x) given the target, y = <zWᵀ + b> and <tau>; `xi` is that of the last update, None at the start."""
+
+    def start_y(self, target: Array, zeros: Array) -> Array:
+        """The predictor of a model that already knows the target; `zeros` is of its shape, (n, D)."""
+        return zeros
+
+    @abstractmethod
+    def predict(self, x: PredictiveX) -> tuple[Array, Array]:
+        """Means or probabilities, and standard deviations."""
+
+    @abstractmethod
+    def decide(self, values: np.ndarray) -> np.ndarray:
+        """From `predict`'s values to one value per cell: the mean, 0 / 1, the class code."""
+
+    @abstractmethod
+    def draw(self, x: np.ndarray, rng: np.random.Generator) -> np.ndarray:
+        """What is observed given x, at random, in the form that `decide` returns."""
+
+    def empty_target(self, n: int, width: int) -> np.ndarray:
+        """The target of n rows of which nothing was observed."""
+        return np.zeros((n, width))

@@ -1,0 +1,68 @@
+"""Categorical views: t = argmax_d x_d with unit noise, the multinomial probit (the paper's table 4)."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from math import log, pi
+
+import numpy as np
+
+from ..arrays import array_namespace
+from ..state import Array
+from .likelihood import CONFIDENT, Likelihood, PredictiveX, XUpdate
+from .probit_integrals import class_probabilities, log_xi_and_step
+
+
+@dataclass(frozen=True)
+class MultinomialProbit(Likelihood):
+    """One of several classes for each row; each class is one latent feature."""
+
+    latent = True
+    needs_sharpness = True
+
+    def infer_x(self, target: Array, y: Array, tau: Array, xi: Array | None) -> XUpdate:
+        """q(x) is N(y, I) cut to the cone where x_t is largest; tau is 1.
+
+        The cone is closed under scaling, so ∫ ∇·(x p(x)) dx = 0 over it, hence E|x|² = D + <x>·y: the
+        second moment below is right in its sum over classes, which is all that tau = 1 asks for.
+        """
+        xp = array_namespace(y)
+        log_xi, step = log_xi_and_step(y, target)
+        mean = y + step
+        second = 1 + mean * y
+        # E[log p(t|x)] = 0 on the cone; H[q] = log ξ + D/2 log 2π + ½ E|x − y|².
+        quad = xp.sum(second - 2 * mean * y + y * y, axis=1)
+        bound = log_xi + 0.5 * (y.shape[1] * log(2 * pi) + quad)
+        return XUpdate(mean, second, bound[:, None])
+
+    def start_y(self, target: Array, zeros: Array) -> Array:
+        xp, n_classes = array_namespace(zeros), zeros.shape[1]
+        is_true = xp.arange(n_classes)[None, :] == target[:, None]
+        return CONFIDENT * (xp.astype(is_true, zeros.dtype) - 1 / n_classes)
+
+    def predict(self, x: PredictiveX) -> tuple[Array, Array]:
+        """Class probabilities and the standard deviations of their indicators.
+
+        Classes are correlated through z. Of that covariance S, what is common to all classes does not matter, and as
+        much as can be is moved to the part that is independent between classes, S = A Aᵀ + floor·I, which is
+        integrated in one dimension; A u is averaged over points, its largest directions first.
+        """
+        xp = array_namespace(x.mean)
+        n_classes = x.mean.shape[1]
+        factor = x.z_factor - xp.mean(x.z_factor, axis=1, keepdims=True)
+        values, vectors = xp.linalg.eigh(factor @ xp.matrix_transpose(factor))
+        floor = xp.where(values[:, 1:2] > 0, values[:, 1:2], 0.0)  # values[:, 0] is the common direction's zero
+        std = xp.sqrt(x.own_var + x.noise_var + floor)
+        spread = xp.where(values > floor, values - floor, 0.0)
+        A = xp.flip(vectors * xp.sqrt(spread)[:, None, :], axis=-1)[:, :, : n_classes - 2]
+        p = class_probabilities(x.mean, A, std)
+        return p, xp.sqrt(p * (1 - p))
+
+    def decide(self, values: np.ndarray) -> np.ndarray:
+        return np.argmax(values, axis=1)
+
+    def draw(self, x: np.ndarray, rng: np.random.Generator) -> np.ndarray:
+        return np.argmax(x, axis=1)
+
+    def empty_target(self, n: int, width: int) -> np.ndarray:
+        return np.zeros(n, dtype=np.int64)

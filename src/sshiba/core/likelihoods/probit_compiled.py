@@ -1,0 +1,171 @@
+"""The integrals of `probit_integrals.py` compiled with numba, tested twins of their array forms.
+
+log Φ and its derivative ρ are read from Taylor series around grid points, which is several times faster than erfc, exp
+and log, and exact to 1e-14.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from itertools import pairwise
+from math import comb, exp, factorial, log, pi, sqrt
+from typing import Any
+
+import numba
+import numpy as np
+from scipy.special import log_ndtr
+
+from ..threads import in_threads, n_threads
+from .probit_grid import FARTHEST, N_ARGMAX, N_EDGE, N_NEWTON, REACH, WIDEST, nodes
+
+SPACING, LOWEST, HIGHEST, ORDER = 1 / 16, -40.0, 8.5, 7
+NODES = np.array(nodes())
+SOFTPLUS = np.log((1 + np.exp(NODES)) / 2)
+SIGMOID = 1 / (1 + np.exp(-NODES))
+MIN_CHUNK = 20_000  # cells that are worth a thread: five milliseconds of work
+FUSED = {"contract"}  # a·b + c in one instruction and one rounding: a third faster
+TRUE_GAP = 1e9  # takes the true class out of the product
+
+
+def _taylor_table() -> np.ndarray:
+    """Coefficients of log Φ around each grid point, (n, ORDER + 1).
+
+    With ρ = (log Φ)′: ρ′ = −ρ² − aρ, and by Leibniz ρ⁽ⁿ⁺¹⁾ = −Σ_k C(n,k) ρ⁽ᵏ⁾ρ⁽ⁿ⁻ᵏ⁾ − aρ⁽ⁿ⁾ − nρ⁽ⁿ⁻¹⁾.
+    """
+    a = np.arange(LOWEST, HIGHEST + SPACING, SPACING)
+    value = log_ndtr(a)
+    rho = [np.exp(-(a**2) / 2 - 0.5 * log(2 * pi) - value)]
+    for n in range(ORDER - 1):
+        new = -sum(comb(n, k) * rho[k] * rho[n - k] for k in range(n + 1)) - a * rho[n]
+        rho.append(new - n * rho[n - 1] if n else new)
+    columns = [value, *(r / factorial(k + 1) for k, r in enumerate(rho))]
+    return np.ascontiguousarray(np.stack(columns, axis=1))
+
+
+TABLE = _taylor_table()
+
+
+@numba.njit(inline="always", fastmath=FUSED)
+def _log_phi_and_rho(a: float, table: np.ndarray) -> tuple[float, float]:
+    if not a < HIGHEST:
+        return (a, a) if a != a else (0.0, 0.0)
+    if a < LOWEST:
+        inverse = 1 / (a * a)
+        series = inverse * (1 - inverse * (2.5 - inverse * (37 / 3)))
+        rho = -a * (1 + inverse * (1 - inverse * (2 - inverse * 10)))
+        return -0.5 * a * a - log(-a) - 0.9189385332046727 - series, rho
+    i = int((a - LOWEST) / SPACING + 0.5)
+    d = a - (LOWEST + i * SPACING)
+    c = table[i]
+    value, slope = c[7], 0.0
+    for k in range(6, -1, -1):
+        slope = slope * d + value
+        value = value * d + c[k]
+    return value, slope
+
+
+@numba.njit(inline="always", fastmath=FUSED)
+def _log_integrand(u: float, delta: np.ndarray, table: np.ndarray) -> tuple[float, float, float]:
+    value, slope, curvature = -0.5 * u * u, -u, 1.0
+    for j in range(delta.shape[0]):
+        a = u + delta[j]
+        log_phi, rho = _log_phi_and_rho(a, table)
+        value += log_phi
+        slope += rho
+        curvature += min(max(rho * (rho + a), 0.0), 1.0)
+    return value, slope, curvature
+
+
+@numba.njit(nogil=True, cache=True, fastmath=FUSED)
+def _moments(y: np.ndarray, target: np.ndarray, table: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    n, n_classes = y.shape
+    log_xi, step = np.empty(n), np.empty((n, n_classes))
+    mills, rho = np.empty(n_classes), np.empty(n_classes)
+    for row in range(n):
+        t = target[row]
+        delta = np.clip(y[row, t] - y[row], -FARTHEST, FARTHEST)
+        delta[t] = TRUE_GAP
+        u = max(0.0, -0.5 * delta.min())
+        for _ in range(N_NEWTON):
+            top, slope, curvature = _log_integrand(u, delta, table)
+            u += slope / curvature
+        top, slope, curvature = _log_integrand(u, delta, table)
+        left, right = 1 / sqrt(curvature), 1.0
+        for _ in range(N_EDGE):
+            value, slope, curvature = _log_integrand(u + REACH * right, delta, table)
+            right += (top - REACH**2 / 2 - value) / (slope * REACH)
+        total = 0.0
+        mills[:] = 0.0
+        for k in range(NODES.shape[0]):
+            v = u + left * NODES[k] + (right - left) * SOFTPLUS[k]
+            log_f = -0.5 * v * v
+            for j in range(n_classes):
+                log_phi, rho[j] = _log_phi_and_rho(v + delta[j], table)
+                log_f += log_phi
+            weight = exp(log_f - top) * (left + (right - left) * SIGMOID[k])
+            total += weight
+            for j in range(n_classes):
+                mills[j] += weight * rho[j]
+        log_xi[row] = top + log(total * (NODES[1] - NODES[0])) - 0.9189385332046727
+        away = 0.0
+        for j in range(n_classes):
+            step[row, j] = -mills[j] / total
+            away += mills[j] / total
+        step[row, t] = away
+    return log_xi, step
+
+
+@numba.njit(nogil=True, cache=True, fastmath=FUSED)
+def _probabilities(y: np.ndarray, A: np.ndarray, std: np.ndarray, draws: np.ndarray, table: np.ndarray) -> np.ndarray:
+    """p_i = ∫ ρ_i(x) Π_j Φ_j(x) dx / std_i, up to a factor that is the same for all."""
+    n, n_classes = y.shape
+    p = np.zeros((n, n_classes))
+    total, rho, centre = np.empty(n_classes), np.empty(n_classes), np.empty(n_classes)
+    for row in range(n):
+        inverse, factor = 1 / std[row], A[row if A.shape[0] > 1 else 0]
+        for s in range(draws.shape[0]):
+            top, bottom = -np.inf, -np.inf
+            for j in range(n_classes):
+                centre[j] = y[row, j]
+                for k in range(draws.shape[1]):
+                    centre[j] += factor[j, k] * draws[s, k]
+                top = max(top, centre[j] + WIDEST * std[row, j])
+                bottom = max(bottom, centre[j] - WIDEST * std[row, j])
+            total[:] = 0.0
+            for node in range(N_ARGMAX):
+                x = bottom + node * (top - bottom) / (N_ARGMAX - 1)
+                log_product = 0.0
+                for j in range(n_classes):
+                    log_phi, rho[j] = _log_phi_and_rho((x - centre[j]) * inverse[j], table)
+                    log_product += log_phi
+                product = exp(log_product)
+                for j in range(n_classes):
+                    total[j] += product * rho[j]
+            scale = 0.0
+            for j in range(n_classes):
+                total[j] *= inverse[j]
+                scale += total[j]
+            for j in range(n_classes):
+                p[row, j] += total[j] / (scale * draws.shape[0])
+    return p
+
+
+def probit_moments(y: np.ndarray, target: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """As `probit_integrals.probit_moments`, in chunks of rows on all threads."""
+    found = _in_chunks(lambda part: _moments(y[part], target[part], TABLE), len(y), y.size)
+    log_xi, step = zip(*found)
+    return np.concatenate(log_xi), np.concatenate(step)
+
+
+def class_probabilities(y: np.ndarray, A: np.ndarray, std: np.ndarray, draws: np.ndarray) -> np.ndarray:
+    """As `probit_integrals.class_probabilities`, in chunks of rows on all threads."""
+
+    def job(part: slice) -> np.ndarray:
+        return _probabilities(y[part], A[part] if len(A) > 1 else A, std[part], draws, TABLE)
+
+    return np.concatenate(list(_in_chunks(job, len(y), y.size * len(draws))))
+
+
+def _in_chunks(job: Callable[[slice], Any], n_rows: int, n_cells: int) -> Iterator[Any]:
+    edges = np.linspace(0, n_rows, min(n_threads(), 1 + n_cells // MIN_CHUNK) + 1).astype(int)
+    return in_threads(job, [slice(a, b) for a, b in pairwise(edges)])

@@ -1,0 +1,51 @@
+"""The predictive distribution of x for rows whose q(z) is known, with all four sources of its variance."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from .arrays import array_namespace, like
+from .likelihoods import PredictiveX
+from .state import Array, Fixed, ViewPosterior
+
+
+def predictive_x(view: ViewPosterior, z_mean: Array, z_cov: Array) -> PredictiveX:
+    """x* with its four sources of variance: E[1/tau], wᵀΣ_z w, zᵀΣ_w z + tr(Σ_w Σ_z), Var b.
+
+    z_mean is (n, K), z_cov (n, K, K), or (1, K, K) where all rows share it.
+    """
+    xp = array_namespace(z_mean)
+    w, b = like(view.w_mean, z_mean), like(view.b_mean, z_mean)
+    z_factor = w[None] @ xp.linalg.cholesky(z_cov)
+    own_var = weight_variance(view, z_mean, z_cov) + like(view.b_var, z_mean)
+    return PredictiveX(z_mean @ w.T + b, z_factor, own_var, like(noise_variance(view), z_mean))
+
+
+def weight_variance(view: ViewPosterior, z_mean: Array, z_cov: Array) -> Array:
+    """E[zᵀΣ_d z] = tr(Σ_d <zzᵀ>), (n, D).
+
+    Where all features share one basis, Σ_k s_dk E[(Bᵀz)_k²], in n·K·(K + D); else one product of n x K² and K² x D.
+    """
+    xp, cov = array_namespace(z_mean), view.w_cov
+    n_components, spread = z_mean.shape[1], like(cov.spread, z_mean)
+    if len(cov.groups) == 1:
+        basis = like(cov.basis[0], z_mean)
+        square = (z_mean @ basis) ** 2 + xp.sum(basis * (z_cov @ basis), axis=-2)
+        return square @ spread.T
+    basis = like(cov.basis, z_mean)[cov.groups.index]
+    covs = (basis * spread[:, None, :]) @ xp.matrix_transpose(basis)  # (D, K, K)
+    # Both are symmetric: of each pair of entries one is enough, counted twice.
+    rows, columns = np.triu_indices(n_components)
+    twice = like(np.where(rows == columns, 1.0, 2.0), z_mean)
+    flat = (covs[:, rows, columns] * twice).T
+    if z_cov.shape[0] == 1:
+        return (z_mean[:, rows] * z_mean[:, columns]) @ flat + z_cov[:, rows, columns] @ flat
+    return (z_mean[:, rows] * z_mean[:, columns] + z_cov[:, rows, columns]) @ flat
+
+
+def noise_variance(view: ViewPosterior) -> np.ndarray:
+    """E[1/tau] = rate/(shape − 1), (D,); 1/E[tau] where that has no useful value, on three cells or fewer."""
+    tau = view.tau
+    if isinstance(tau, Fixed):
+        return 1 / tau.value + np.zeros_like(view.b_mean)
+    return tau.rate / np.where(tau.shape > 2.5, tau.shape - 1, tau.shape) + np.zeros_like(view.b_mean)

@@ -1,0 +1,135 @@
+"""What does not change during a fit: the priors, and for each view its likelihood, size and options."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from .likelihoods import Likelihood
+from .state import Gamma
+
+
+@dataclass(frozen=True)
+class Priors:
+    """Hyper-parameters; each pair is (shape, rate) of a Gamma distribution.
+
+    Parameters
+    ----------
+    alpha : pair
+        Precision of the weights of a factor in a view. Proper enough that a factor costs little in views where it is
+        idle: with (1e-3, 1e-3) a view of a few features takes 6 to 8 nats for an idle factor, with this 2 to 3.
+    tau : pair
+        Noise precision.
+    gamma : pair
+        Precision of the weights of a feature, where features are selected.
+    noise_floor : float
+        Share of a feature's variance below which its noise does not fall.
+    """
+
+    alpha: tuple[float, float] = (0.1, 1e-3)
+    tau: tuple[float, float] = (1e-3, 1e-3)
+    gamma: tuple[float, float] = (2.0, 1.0)
+    noise_floor: float = 1e-3
+
+    def __post_init__(self) -> None:
+        for name in ("alpha", "tau", "gamma"):
+            pair = getattr(self, name)
+            if len(pair) != 2 or not all(np.isfinite(v) and v > 0 for v in pair):
+                raise ValueError(f"Priors.{name} must be a pair (shape, rate) of positive numbers, not {pair!r}.")
+        if not (np.isfinite(self.noise_floor) and 0 <= self.noise_floor < 1):
+            raise ValueError(f"Priors.noise_floor must be in [0, 1), not {self.noise_floor!r}.")
+
+
+@dataclass(frozen=True)
+class ViewSpec:
+    """One view as the kernels see it.
+
+    `variance` (D,) is that of each feature in the model's units. `relevance[d]` says which gamma feature d has.
+    `tau_prior` has an entry for each noise precision that is learned, (D,) or (1,), and is None where tau is
+    fixed to `tau_fixed`.
+    """
+
+    name: str
+    likelihood: Likelihood
+    n_features: int
+    variance: np.ndarray
+    relevance: np.ndarray
+    alpha_prior: Gamma
+    gamma_prior: Gamma
+    tau_prior: Gamma | None
+    tau_fixed: float = 1.0
+    weight: float = 1.0
+    select_features: bool = False
+
+    @property
+    def b_precision(self) -> float:
+        """Of the prior of b: 1, in units of the noise where that is fixed (there it sets the scale of x)."""
+        return self.tau_fixed
+
+
+@dataclass(frozen=True)
+class ModelSpec:
+    """The views in order."""
+
+    views: tuple[ViewSpec, ...]
+
+    @property
+    def has_latent_views(self) -> bool:
+        return any(view.likelihood.latent for view in self.views)
+
+
+def view_spec(
+    name: str,
+    likelihood: Likelihood,
+    noise: float | str,
+    n_observed: np.ndarray,
+    variance: np.ndarray,
+    priors: Priors,
+    *,
+    weight: float = 1.0,
+    select_features: bool = False,
+    groups: Sequence[Any] | None = None,
+) -> ViewSpec:
+    """Turn a view's options and the size of its data into priors.
+
+    Parameters
+    ----------
+    noise : "feature", "view" or a number
+        tau is learned for each feature or for the view, or is fixed to this.
+    n_observed : (D,)
+        Cells that count towards the noise of each feature.
+    variance : (D,)
+        Variance of each feature in the model's units.
+    groups : one label per feature, optional
+        Features of one label share one gamma.
+    """
+    n_features = len(n_observed)
+    relevance = np.arange(n_features)
+    if groups is not None:
+        relevance = np.unique(np.asarray([str(label) for label in groups]), return_inverse=True)[1]
+    tau_prior, tau_fixed = None, 1.0
+    shape, rate = priors.tau
+    # The floor is conjugate: with rate floor·var·n/2 more, E[tau] ≤ (n/2 + a0)/(floor·var·n/2).
+    floor = np.zeros(n_features) if likelihood.latent else priors.noise_floor * variance * n_observed / 2
+    if noise == "feature":
+        tau_prior = Gamma(np.full(n_features, shape), rate + floor)
+    elif noise == "view":
+        tau_prior = Gamma(np.full(1, shape), np.asarray([rate + floor.sum()]))
+    else:
+        tau_fixed = float(noise)
+    return ViewSpec(
+        name,
+        likelihood,
+        n_features,
+        variance,
+        relevance,
+        Gamma(*map(np.asarray, priors.alpha)),
+        Gamma(*map(np.asarray, priors.gamma)),
+        tau_prior,
+        tau_fixed,
+        weight,
+        select_features,
+    )

@@ -1,0 +1,69 @@
+"""Threads over blocks of rows, which gain more from them than the small matrices of a block do inside BLAS."""
+
+from __future__ import annotations
+
+import threading
+from collections import deque
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import contextmanager
+from typing import Any
+
+from threadpoolctl import ThreadpoolController
+
+BLAS = ThreadpoolController().select(user_api="blas")
+
+
+def n_threads() -> int:
+    """As many as BLAS may use now: one inside a worker, or inside `one_blas_thread`."""
+    return max((library.num_threads for library in BLAS.lib_controllers), default=1)
+
+
+class _OneThread:
+    """How many have asked for one BLAS thread, and what to go back to: the setting belongs to the whole process."""
+
+    def __init__(self) -> None:
+        self.lock = threading.Lock()
+        self.holders = 0
+        self.limiter: Any = None
+
+    def __enter__(self) -> None:
+        with self.lock:
+            if self.holders == 0:
+                self.limiter = BLAS.limit(limits=1)
+            self.holders += 1
+
+    def __exit__(self, *error: object) -> None:
+        with self.lock:
+            self.holders -= 1
+            if self.holders == 0:
+                self.limiter.restore_original_limits()
+
+
+_one_thread = _OneThread()
+
+
+@contextmanager
+def one_blas_thread() -> Iterator[None]:
+    """BLAS on one thread. Several threads may be inside at a time; the last one out gives back what there was."""
+    with _one_thread:
+        yield
+
+
+def in_threads(job: Callable[..., Any], *arguments: Sequence[Any]) -> Iterator[Any]:
+    """`map` on all threads, each with one BLAS thread.
+
+    Results come in order, so that sums do not depend on it, and only a few are ahead of their turn.
+    """
+    workers = min(len(arguments[0]), n_threads())
+    if workers < 2:
+        yield from map(job, *arguments)
+        return
+    with one_blas_thread(), ThreadPoolExecutor(workers) as threads:
+        waiting: deque[Future] = deque()
+        for parts in zip(*arguments):
+            waiting.append(threads.submit(job, *parts))
+            if len(waiting) > 2 * workers:
+                yield waiting.popleft().result()
+        while waiting:
+            yield waiting.popleft().result()

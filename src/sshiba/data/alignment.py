@@ -1,0 +1,78 @@
+"""Which rows of the views belong together."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import numpy as np
+import pandas as pd
+
+from .containers import Table
+from .wording import counted, first_few
+
+RowPlaces = dict[str, np.ndarray | None]  # of each view
+
+
+def align(tables: Mapping[str, Table], training: bool) -> tuple[pd.Index, RowPlaces]:
+    """The rows of all views together, and where each of them lies in each view.
+
+    Frames align by label: the first frame's order, then new labels as they appear. Arrays align by position.
+
+    Returns
+    -------
+    index : the labels of all rows
+    rows : for each view their positions in it, -1 where it has none; None when they are its rows as they are
+    """
+    _check_array_lengths(tables)
+    indexed = {name: table.frame.index for name, table in tables.items() if table.has_index}
+    arrays = {name: len(table.frame) for name, table in tables.items() if not table.has_index}
+    if not indexed:
+        return pd.RangeIndex(next(iter(arrays.values()))), dict.fromkeys(arrays)
+    if arrays:
+        _check_same_rows(indexed, arrays)
+    elif training:
+        _check_rows_in_common(indexed)
+    union = next(iter(indexed.values()))
+    for index in indexed.values():
+        new = union.get_indexer(index) < 0
+        union = union.append(index[new]) if new.any() else union
+    rows: RowPlaces = {name: None if union.equals(i) else i.get_indexer(union) for name, i in indexed.items()}
+    return union, {name: rows.get(name) for name in tables}
+
+
+def _check_array_lengths(tables: Mapping[str, Table]) -> None:
+    lengths = {name: len(table.frame) for name, table in tables.items() if not table.has_index}
+    if len(set(lengths.values())) > 1:
+        listed = ", ".join(f"{name!r} has {n}" for name, n in lengths.items())
+        raise ValueError(
+            f"views with different numbers of rows: {listed}. Arrays are matched row by row: fill absent "
+            "rows with NaN, or give DataFrames, which are matched by index."
+        )
+
+
+def _check_same_rows(indexed: Mapping[str, pd.Index], arrays: Mapping[str, int]) -> None:
+    """Arrays beside frames: they follow the first frame, so there is only one set of rows."""
+    first, order = next(iter(indexed.items()))
+    array, n_rows = next(iter(arrays.items()))
+    remedy = f"Give {array!r} an index too: pd.DataFrame(X, index=...)."
+    if len(order) != n_rows:
+        raise ValueError(
+            f"view {array!r} is an array of {counted(n_rows, 'row')}, view {first!r} has {len(order)}. "
+            f"Arrays follow the rows of the first frame. {remedy}"
+        )
+    for name, index in indexed.items():
+        if len(index) != len(order) or (order.get_indexer(index) < 0).any():
+            raise ValueError(
+                f"views {first!r} and {name!r} have different row labels, so view {array!r}, an array, "
+                f"cannot be matched. {remedy}"
+            )
+
+
+def _check_rows_in_common(indexed: Mapping[str, pd.Index]) -> None:
+    for name, index in indexed.items():
+        others = [other for n, other in indexed.items() if n != name]
+        if others and not any((other.get_indexer(index) >= 0).any() for other in others):
+            raise ValueError(
+                f"view {name!r} has no rows in common with the other views. Rows are matched by index label: "
+                f"here {first_few(index)}, elsewhere {first_few(others[0])}."
+            )

@@ -1,0 +1,146 @@
+"""How a view's values in the user's units map to the model's, and back into the user's containers."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+from .wording import counted
+
+
+@dataclass(frozen=True, eq=False)
+class Coding:
+    """A fitted view's way between the user's values and the model's: user = centre + scale * model.
+
+    A view type makes it from the values alone; `container` and `dtypes` are set by who knows them.
+    """
+
+    features: tuple  # column names as the user gave them; 0..D-1 for arrays
+    observed_per_feature: np.ndarray  # (width,)
+    centre: np.ndarray  # (width,)
+    scale: np.ndarray  # (width,)
+    variance: np.ndarray  # (width,): of each feature in the model's units
+    levels: tuple | None = None  # the classes of a categorical view, plain Python values
+    container: str = "frame"  # what comes back: "array", "vector", "frame" or "series"
+    dtypes: tuple[str, ...] = field(default=())  # one per column, for what comes back
+
+    @property
+    def latent_names(self) -> tuple:
+        """The names of the latent features: the columns, or the classes."""
+        return self.features if self.levels is None else self.levels
+
+    @property
+    def width(self) -> int:
+        """Number of latent features."""
+        return len(self.latent_names)
+
+    @property
+    def has_classes(self) -> bool:
+        """Is it one column of labels, each class a latent feature?"""
+        return self.levels is not None
+
+    @property
+    def size_in_words(self) -> str:
+        """12 features, or 3 classes."""
+        return counted(self.width, *(("class", "classes") if self.has_classes else ("feature",)))
+
+
+def unit_coding(features: tuple, n_observed: np.ndarray, levels: tuple | None = None) -> Coding:
+    """The coding of a view whose values have no units."""
+    zeros, ones = np.zeros(len(n_observed)), np.ones(len(n_observed))
+    return Coding(features, n_observed, centre=zeros, scale=ones, variance=ones, levels=levels)
+
+
+def plain_names(columns: pd.Index) -> tuple:
+    """Column names as plain Python values."""
+    return tuple(name.item() if isinstance(name, np.generic) else name for name in columns)
+
+
+# Back to the user's containers --------------------------------------------------------------------------
+
+
+def restore_column(values: np.ndarray, dtype: str, levels: Sequence | None) -> Any:
+    """Decoded values (n,) in the user's dtype; means of numbers stay floats whatever the column was."""
+    if values.dtype.kind == "f":
+        return values.astype("float32" if dtype.lower() == "float32" else "float64")
+    if dtype.startswith("category"):
+        categories = None if levels is None else list(levels)
+        return pd.Categorical(values, categories=categories, ordered=dtype == ORDERED_CATEGORY)
+    if is_numpy_name(dtype):
+        return restore_block(values, (dtype,))
+    return pd.Series(values).astype(dtype).array  # type: ignore[call-overload]
+
+
+ORDERED_CATEGORY = "category[ordered]"
+
+
+def restore_block(values: np.ndarray, dtypes: Sequence[str]) -> np.ndarray:
+    """Decoded values of any shape as a NumPy array of the one dtype that serves all columns."""
+    names = set(dtypes)
+    if values.dtype.kind == "f":
+        return values.astype("float32" if names == {"float32"} else "float64")
+    if not all(is_numpy_name(name) for name in names):
+        return values.astype(object)
+    found = [np.dtype(name) for name in names]
+    if any(dtype.kind == "U" for dtype in found):
+        return values.astype(np.str_)
+    return values.astype(object if np.dtype(object) in found else np.result_type(*found))
+
+
+def is_numpy_name(dtype: str) -> bool:
+    """Is this the name of a NumPy dtype, not of a pandas one?"""
+    try:
+        return isinstance(pd.api.types.pandas_dtype(dtype), np.dtype)
+    except TypeError:
+        return False
+
+
+def to_container(values: np.ndarray, coding: Coding, index: pd.Index) -> Any:
+    """Decoded values (n, D) in the container and the dtypes that the view was trained with."""
+    if coding.container == "array":
+        return restore_block(values, coding.dtypes)
+    if coding.container == "vector":
+        return restore_block(values, coding.dtypes)[:, 0]
+    if len(set(coding.dtypes)) == 1 and is_numpy_name(coding.dtypes[0]):
+        frame = labelled_frame(restore_block(values, coding.dtypes[:1]), coding.features, index)
+    else:
+        columns = [restore_column(column, d, coding.levels) for column, d in zip(values.T, coding.dtypes)]
+        frame = pd.DataFrame(dict(enumerate(columns)), index=index)
+        frame.columns = column_index(coding.features)
+    return frame.iloc[:, 0] if coding.container == "series" else frame
+
+
+def fill_cells(cells: Any, rows: np.ndarray, new: Any) -> Any:
+    """These rows of a NumPy or pandas array, with `new` where they are missing or absent (-1)."""
+    is_numpy = isinstance(cells, np.ndarray)
+    if len(cells) == 0:
+        return new
+    filled = cells[rows] if is_numpy else cells.take(rows, allow_fill=True)
+    holes = pd.isna(filled)
+    holes[rows < 0] = True
+    if not holes.any():
+        return filled
+    if filled.dtype.kind in "iub" and new.dtype.kind == "f":
+        filled = filled.astype("float64" if is_numpy else "Float64")
+    if isinstance(filled, pd.Categorical):
+        new = np.asarray(new)
+        filled = filled.add_categories([level for level in pd.unique(new) if level not in filled.categories])
+    if is_numpy:
+        np.copyto(filled, new, where=holes, casting="unsafe")
+    else:
+        filled[holes] = new[holes]
+    return filled
+
+
+def labelled_frame(values: np.ndarray, columns: Iterable, index: pd.Index) -> pd.DataFrame:
+    """A frame around an array: no copy, no guess at dtypes."""
+    return pd.DataFrame(values, index=index, columns=column_index(columns), dtype=values.dtype, copy=False)
+
+
+def column_index(names: Iterable) -> pd.Index:
+    """Column names as an Index; tuples of one length become its levels, as pandas has them."""
+    return pd.Index(list(names))

@@ -1,0 +1,172 @@
+"""From what the user holds (arrays, lists, frames, series) to frames."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import pandas as pd
+from scipy import sparse
+
+from .cells import shared_numpy_dtype
+from .coding import ORDERED_CATEGORY, Coding
+from .wording import counted, first_few
+
+_NARROW = {"boolean": "bool", "integer": "int64", "floating": "float64", "mixed-integer-float": "float64"}
+
+
+@dataclass(frozen=True, eq=False)
+class Table:
+    """One view as the user gave it, read as a frame without a copy where that can be."""
+
+    frame: pd.DataFrame
+    container: str  # "array", "vector", "frame" or "series"
+    array_dtype: np.dtype | None = None  # of the user's array, which text and masked arrays lose in a frame
+    label: Any = None  # the name of a series
+
+    @property
+    def has_index(self) -> bool:
+        return self.container in ("frame", "series")
+
+    @property
+    def holds_objects_for_array(self) -> bool:
+        """Did the user's array (of text, or masked) have to become objects to be a frame?"""
+        is_array_of_values = self.array_dtype is not None and self.array_dtype.kind != "O"
+        return is_array_of_values and self.frame.dtypes.iloc[0].kind == "O"
+
+    @property
+    def dtypes(self) -> tuple[str, ...]:
+        """The dtype in which decoded values of each column come back."""
+        shared = self.array_dtype or shared_numpy_dtype(self.frame)
+        if shared is not None and shared.kind != "O":
+            return (str(shared),) * self.frame.shape[1]
+        return tuple(_dtype_name(dtype, self.frame, j) for j, dtype in enumerate(self.frame.dtypes))
+
+
+def _dtype_name(dtype: Any, frame: pd.DataFrame, place: int) -> str:
+    """A column's dtype; for a column of objects the plain dtype of what it holds."""
+    if isinstance(dtype, pd.CategoricalDtype):
+        return ORDERED_CATEGORY if dtype.ordered else "category"
+    if pd.api.types.is_object_dtype(dtype):
+        return _NARROW.get(pd.api.types.infer_dtype(frame.iloc[:, place], skipna=True), "object")
+    return str(dtype)
+
+
+def read_table(value: Any, name: str, allow_no_rows: bool = False) -> Table:
+    """What the user gave for one view, as a frame of distinct rows and columns.
+
+    Raises
+    ------
+    TypeError, ValueError
+        It is no table, has no rows or columns, or its labels are not unique.
+    """
+    if isinstance(value, pd.DataFrame):
+        table = Table(value, "frame")
+    elif isinstance(value, pd.Series):
+        table = Table(value.to_frame(name if value.name is None else value.name), "series", label=value.name)
+    else:
+        table = _read_array(value, name)
+    _check_labels(table.frame, name)
+    if any(isinstance(dtype, pd.SparseDtype) for dtype in table.frame.dtypes):
+        raise TypeError(f"view {name!r} has sparse columns. Give dense ones: frame.sparse.to_dense().")
+    n_rows, n_columns = table.frame.shape
+    if n_columns == 0 or (n_rows == 0 and not allow_no_rows):
+        raise ValueError(
+            f"view {name!r} is empty ({counted(n_rows, 'row')}, {counted(n_columns, 'column')}). "
+            "Leave the view out, or give it data."
+        )
+    return table
+
+
+def _read_array(value: Any, name: str) -> Table:
+    """A frame around an array or a list; its rows and columns are numbered."""
+    if value is None:
+        raise TypeError(f"view {name!r} is None. Leave a view out of the dict when it is missing altogether.")
+    if sparse.issparse(value):
+        raise TypeError(f"view {name!r} is a sparse matrix. Give a dense one: X.toarray().")
+    if isinstance(value, pd.api.extensions.ExtensionArray | pd.Index):
+        return Table(pd.Series(value).reset_index(drop=True).to_frame(0), "vector")
+    if isinstance(value, Sequence) and not isinstance(value, str | bytes):
+        value = _list_to_array(value, name)
+    if not hasattr(value, "__array__"):
+        raise TypeError(
+            f"view {name!r} is of type {type(value).__name__}. Give a NumPy array, a list, a DataFrame or a Series."
+        )
+    array = value if isinstance(value, np.ndarray) else np.asarray(value)
+    if array.ndim not in (1, 2) or array.dtype.names:
+        shape = "a structured array" if array.dtype.names else f"an array of {array.ndim} dimensions"
+        raise ValueError(f"view {name!r} is {shape}. Give rows by features: a 1-D or 2-D array, or a DataFrame.")
+    dtype, container = array.dtype, "vector" if array.ndim == 1 else "array"
+    array = _fill_masked(array if array.ndim == 2 else array[:, None])
+    if array.dtype.kind in "OUS":
+        return Table(pd.DataFrame(array.astype(object), dtype=object), container, dtype)
+    return Table(pd.DataFrame(array, copy=False), container, dtype)
+
+
+def _list_to_array(values: Sequence, name: str) -> np.ndarray:
+    """A list of values or of rows, None being missing; never by way of text, as np.asarray would go."""
+    is_rows = [isinstance(row, Sequence | np.ndarray) and not isinstance(row, str | bytes) for row in values]
+    if not any(is_rows):
+        return pd.Series(list(values), dtype=None if len(values) else float).to_numpy()
+    if not all(is_rows) or len({len(row) for row in values}) > 1:
+        raise ValueError(f"view {name!r} is a list of rows of different lengths. Fill short rows with None.")
+    if any(isinstance(cell, Sequence | np.ndarray) and not isinstance(cell, str | bytes) for cell in values[0]):
+        raise ValueError(f"view {name!r} is a list nested too deep. Give rows by features.")
+    return pd.DataFrame([list(row) for row in values]).to_numpy()
+
+
+def _fill_masked(array: Any) -> np.ndarray:
+    """Masked cells as missing ones."""
+    if not isinstance(array, np.ma.MaskedArray) or not np.ma.is_masked(array):
+        return np.asarray(array)
+    filled = array.data.astype(array.dtype if array.dtype.kind == "f" else object)
+    filled[array.mask] = np.nan if array.dtype.kind == "f" else None
+    return filled
+
+
+def _check_labels(frame: pd.DataFrame, name: str) -> None:
+    if not frame.columns.is_unique:
+        twice = frame.columns[frame.columns.duplicated()].unique()
+        raise ValueError(f"view {name!r}: duplicate column names {first_few(twice)}. Rename or drop them.")
+    odd = [column for column in frame.columns if not _is_plain(column)]
+    if odd:
+        raise TypeError(
+            f"view {name!r}: column names must be text or numbers, not {first_few(odd)}. Rename them, e.g. "
+            "frame.columns = frame.columns.astype(str)."
+        )
+    if not frame.index.is_unique:
+        twice = frame.index[frame.index.duplicated()].unique()
+        raise ValueError(
+            f"view {name!r}: duplicate index labels {first_few(twice)}. Rows are matched by label: make them "
+            "unique, e.g. frame.reset_index(drop=True) in every view."
+        )
+
+
+def _is_plain(label: Any) -> bool:
+    if isinstance(label, tuple):
+        return all(_is_plain(part) for part in label)
+    return isinstance(label, str | int | float | np.integer | np.floating | np.bool_)
+
+
+def match_columns(table: Table, coding: Coding, name: str) -> pd.DataFrame:
+    """The columns seen in training, in their order: by name between frames, else by position."""
+    frame, n_trained = table.frame, len(coding.features)
+    if table.container == "frame" and coding.container == "frame":
+        places = frame.columns.get_indexer(pd.Index(list(coding.features)))
+        if (places < 0).any():
+            lacking = [feature for feature, place in zip(coding.features, places) if place < 0]
+            raise ValueError(
+                f"view {name!r}: {counted(len(lacking), 'column')} of the training data missing: "
+                f"{first_few(lacking)}. Add them, with NaN where nothing was measured."
+            )
+        in_order = len(places) == frame.shape[1] and (places == np.arange(n_trained)).all()
+        return frame if in_order else frame.iloc[:, places]
+    if frame.shape[1] != n_trained:
+        one_row = table.container == "vector" and len(frame) == n_trained
+        raise ValueError(
+            f"view {name!r} has {counted(frame.shape[1], 'column')}, in training it had {n_trained}. "
+            + ("Is it one row? Give x.reshape(1, -1)." if one_row else "Give the same columns in the same order.")
+        )
+    return frame

@@ -1,0 +1,78 @@
+"""Values in the model's units as the user gave the data: units, labels, names, dtypes and containers."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+from .cells import numeric_block
+from .coding import Coding, fill_cells, labelled_frame, restore_block, restore_column, to_container
+from .containers import Table, match_columns, read_table
+from .schema import Schema
+
+
+def to_user(schema: Schema, name: str, values: np.ndarray, index: pd.Index) -> Any:
+    """Decided values in the model's units -> the user's units, labels, dtypes and container."""
+    coding = schema.codings[name]
+    return to_container(schema.types[name].decode(np.asarray(values), coding), coding, index)
+
+
+def std_to_user(schema: Schema, name: str, std: np.ndarray, index: pd.Index) -> Any:
+    """Standard deviations (or probabilities) per column in the user's scale and container.
+
+    Those of the classes of a categorical view come as an array or frame of one column per class.
+    """
+    coding = schema.codings[name]
+    values = np.asarray(std, dtype=np.float64)
+    by_class = coding.levels is not None and values.shape[1] == coding.width
+    names = coding.latent_names if by_class else coding.features
+    values = values * (coding.scale if len(names) == coding.width else 1.0)
+    if coding.container in ("array", "vector"):
+        return values if by_class or coding.container == "array" else values[:, 0]
+    frame = labelled_frame(values, names, index)
+    return frame.iloc[:, 0] if coding.container == "series" and not by_class else frame
+
+
+def fill(schema: Schema, name: str, given: Any, values: np.ndarray, index: pd.Index) -> Any:
+    """A copy of what the user gave for a view, its holes filled with `values` (as in `to_user`).
+
+    Container, names, dtypes and observed cells stay; integers become floats where means fill their holes.
+    The rows are those of `index`, so rows that the view lacked are added.
+    """
+    coding = schema.codings[name]
+    table = read_table(given, name, allow_no_rows=True)
+    frame = match_columns(table, coding, name)
+    decoded = schema.types[name].decode(np.asarray(values), coding)
+    if table.has_index:
+        filled = _fill_frame(table.frame, frame, decoded, coding, index)
+        return filled.iloc[:, 0].rename(table.label) if table.container == "series" else filled
+    block = fill_cells(frame.to_numpy(), np.arange(len(frame)), restore_block(decoded, table.dtypes))
+    if table.holds_objects_for_array:
+        block = restore_block(block.astype(np.float64) if decoded.dtype.kind == "f" else block, table.dtypes)
+    return block[:, 0] if table.container == "vector" else block
+
+
+def _fill_frame(
+    given: pd.DataFrame, matched: pd.DataFrame, decoded: np.ndarray, coding: Coding, index: pd.Index
+) -> pd.DataFrame:
+    """The given frame filled, as one block where it is one; columns unknown to the model stay as they are."""
+    rows = given.index.get_indexer(index)
+    dtypes = Table(given, "frame").dtypes
+    if matched is given and numeric_block(given) is not None:
+        block = fill_cells(given.to_numpy(), rows, restore_block(decoded, dtypes))
+        return pd.DataFrame(block, index=index, columns=given.columns, copy=False)
+    columns = {}
+    for j, place in enumerate(matched.columns.get_indexer(given.columns)):
+        column = given.iloc[:, j]
+        if place < 0:
+            columns[j] = column.reindex(index)
+        else:
+            new = restore_column(decoded[:, place], dtypes[j], coding.levels)
+            cells = column.to_numpy() if isinstance(column.dtype, np.dtype) else column.array
+            cells = fill_cells(cells, rows, new)
+            columns[j] = pd.Series(cells, index=index, dtype=cells.dtype)  # a frame would guess at objects
+    filled = pd.DataFrame(columns, index=index)
+    filled.columns = given.columns
+    return filled

@@ -1,0 +1,86 @@
+"""What training learns from the values of a view, chunk by chunk: summaries that add up.
+
+The summary of all rows is the sum of the summaries of its chunks, so data that never fit in memory can be learned, too.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from .cells import float_blocks, observed_mask
+
+ROUNDING = 1e-13  # a feature whose std is below this share of its mean is constant
+
+
+@dataclass(frozen=True, eq=False)
+class NumberSummary:
+    """Observed cells of each column of numbers: how many, their mean and population standard deviation."""
+
+    features: tuple
+    n: np.ndarray  # (D,)
+    mean: np.ndarray  # (D,)
+    std: np.ndarray  # (D,)
+
+    @classmethod
+    def of(cls, features: tuple, values: np.ndarray) -> NumberSummary:
+        n = observed_mask(values).sum(axis=0)
+        return cls(features, n, *column_moments(values, np.maximum(n, 1)))
+
+    def __add__(self, other: NumberSummary) -> NumberSummary:
+        """Chan's formulas, in units of the largest spread: a mean of 1e9 beside a std of 1 loses nothing."""
+        n = self.n + other.n
+        share = other.n / np.maximum(n, 1)
+        gap = other.mean - self.mean
+        unit = np.maximum(np.maximum(self.std, other.std), np.abs(gap))
+        unit = np.where(unit > 0, unit, 1.0)
+        a, b, c = self.std / unit, other.std / unit, gap / unit
+        variance = (1 - share) * a**2 + share * b**2 + share * (1 - share) * c**2
+        empty = self.n == 0
+        mean = np.where(empty, other.mean, self.mean + share * gap)
+        std = np.where(empty, other.std, np.where(other.n == 0, self.std, unit * np.sqrt(variance)))
+        return NumberSummary(self.features, n, mean, std)
+
+    @property
+    def constant(self) -> np.ndarray:
+        """Is the spread of each column nil, or rounding? (D,)"""
+        return self.std <= ROUNDING * np.abs(self.mean)
+
+
+def column_moments(values: np.ndarray, n_observed: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Mean and population standard deviation of the observed cells of each column.
+
+    Two passes, the second in units of the column's largest value: exact for a mean of 1e9 and a std of 1,
+    and free of under- and overflow.
+    """
+    total, largest = np.zeros(values.shape[1]), np.zeros(values.shape[1])
+    for _, cells in float_blocks(values):
+        total += np.nansum(cells, axis=0)
+        largest = np.fmax(largest, np.fmax.reduce(np.abs(cells), axis=0))
+    mean = total / n_observed
+    unit = np.where(largest > 0, largest, 1.0)
+    shift, square = np.zeros_like(mean), np.zeros_like(mean)
+    for _, cells in float_blocks(values):
+        deviation = (cells - mean) / unit
+        deviation[np.isnan(deviation)] = 0
+        shift += deviation.sum(axis=0)
+        square += np.einsum("nd,nd->d", deviation, deviation)
+    shift /= n_observed
+    return mean + unit * shift, unit * np.sqrt(np.maximum(square / n_observed - shift**2, 0))
+
+
+@dataclass(frozen=True, eq=False)
+class LabelSummary:
+    """The labels of one column and how often each occurs; `dtype` is that of the column."""
+
+    features: tuple
+    counts: dict[Any, int]
+    dtype: Any
+
+    def __add__(self, other: LabelSummary) -> LabelSummary:
+        counts = dict(self.counts)
+        for label, n in other.counts.items():
+            counts[label] = counts.get(label, 0) + n
+        return LabelSummary(self.features, counts, self.dtype)

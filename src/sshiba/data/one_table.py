@@ -1,0 +1,227 @@
+"""One table, MuData or AnnData as a dict of views: columns split by type, or as the user says."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+from .cells import column_kind, holds_only_zero_one, looks_numeric
+from .coding import Coding
+from .wording import counted, first_few
+
+logger = logging.getLogger("sshiba")
+
+MOST_LEVELS = 50  # text of more is no category
+NUMERIC, BINARY = "numeric", "binary"  # the views that hold all columns of a kind
+
+
+def is_one_table(data: Any) -> bool:
+    return isinstance(data, pd.DataFrame)
+
+
+def as_views(data: Any) -> Any:
+    """MuData and AnnData as dicts of frames, rows named as they are; everything else as it is.
+
+    Frames of other libraries are refused by name: as arrays they would lose their columns' names without a word, and to
+    give back what came would take a second path through everything.
+    """
+    for name, part in data.items() if isinstance(data, Mapping) else [("", data)]:
+        if hasattr(part, "to_pandas"):
+            whose = f"view {name!r} is" if name else "the data are"
+            raise TypeError(f"{whose} a {type(part).__module__.split('.')[0]} frame. Give frame.to_pandas().")
+    if hasattr(data, "mod") and isinstance(data.mod, Mapping):
+        return {str(name): _annotated(part, str(name)) for name, part in data.mod.items()}
+    if hasattr(data, "obs_names") and hasattr(data, "var_names"):
+        return {"X": _annotated(data, "X")}
+    return data
+
+
+def _annotated(data: Any, name: str) -> pd.DataFrame:
+    """The matrix of an AnnData with its row and column names."""
+    if data.X is None:
+        raise ValueError(f"modality {name!r} has no X. Put what is to be modelled there, or leave the modality out.")
+    values = data.X.toarray() if hasattr(data.X, "toarray") else np.asarray(data.X)
+    return pd.DataFrame(values, index=pd.Index(data.obs_names), columns=pd.Index(data.var_names), copy=False)
+
+
+# ------------------------------------------------------------------------------------------------- training
+
+
+def split_training(frame: pd.DataFrame, option: Mapping[str, Any] | None) -> tuple[dict[str, Any], dict[str, Any]]:
+    """The views of one table, and the types that are given for them.
+
+    Parameters
+    ----------
+    frame : DataFrame
+    option : mapping, optional
+        View name -> its columns, or (columns, type), or a type alone where the name is that of a column or of one
+        of the views made by type. Columns that are not named are split by type.
+    """
+    _check_columns(frame)
+    columns: dict[str, list] = {}
+    types: dict[str, Any] = {}
+    for name, given in (option or {}).items():
+        if _names_columns(given):
+            columns[name] = _columns_of(given, frame, name)
+        elif isinstance(given, tuple) and len(given) == 2 and _names_columns(given[0]):
+            columns[name], types[name] = _columns_of(given[0], frame, name), given[1]
+        else:
+            types[name] = given
+    used = [column for some in columns.values() for column in some]
+    twice = sorted({str(column) for column in used if used.count(column) > 1})
+    if twice:
+        raise ValueError(f"columns {first_few(twice)} are in more than one view.")
+    rest = frame.drop(columns=used)
+    for name, some in by_type(rest, [name for name in types if name in rest]).items():
+        columns[f"other {name}" if name in columns else name] = some
+    return {name: _part(frame, some) for name, some in columns.items()}, types
+
+
+def _names_columns(given: Any) -> bool:
+    return isinstance(given, Sequence | pd.Index | np.ndarray) and not isinstance(given, str | tuple)
+
+
+def _columns_of(wanted: Any, frame: pd.DataFrame, name: str) -> list:
+    unknown = [column for column in wanted if column not in frame]
+    if unknown:
+        raise ValueError(f"view {name!r}: there is no column {first_few(unknown)}; there are {first_few(frame, 10)}.")
+    if len(wanted) == 0:
+        raise ValueError(f"view {name!r} has no columns.")
+    return list(wanted)
+
+
+def _check_columns(frame: pd.DataFrame) -> None:
+    twice = frame.columns[frame.columns.duplicated()]
+    if len(twice):
+        raise ValueError(f"there are several columns of the name {first_few(twice.unique())}. Rename them.")
+
+
+def _part(frame: pd.DataFrame, columns: list) -> Any:
+    """One column of labels as a Series, so that it comes back as one; else a frame."""
+    if len(columns) == 1 and column_kind(frame[columns[0]]) in ("text", "category"):
+        return frame[columns[0]]
+    return frame[columns]
+
+
+def by_type(frame: pd.DataFrame, alone: Sequence[Any] = ()) -> dict[str, list]:
+    """Numbers in one view, 0 / 1 in another, each column of labels in its own; `alone` have a view of their own, too.
+
+    Raises
+    ------
+    ValueError
+        Columns that are no measurement: dates, identifiers, free text. All are named, with what to do.
+    """
+    views: dict[str, list] = {}
+    refused = []
+    for column in frame:
+        if column in alone:
+            views[str(column)] = [column]
+            continue
+        why_not = refusal(frame[column])
+        if why_not:
+            refused.append(f"column {column!r} {why_not}")
+        elif column_kind(frame[column]) != "number":
+            views[f"{column} (labels)" if column in (NUMERIC, BINARY) else str(column)] = [column]
+        else:
+            views.setdefault(BINARY if holds_only_zero_one(frame[[column]]) else NUMERIC, []).append(column)
+    if refused:
+        raise ValueError("; ".join(refused) + ".")
+    for name, columns in views.items():
+        logger.info("view %r: %s, %s", name, counted(len(columns), "column"), first_few(columns, 5))
+    return views
+
+
+def refusal(column: pd.Series) -> str | None:
+    """Why a column cannot be a feature, and what to do; None if it can."""
+    values = column.dropna()
+    try:
+        n_distinct = values.nunique()
+    except TypeError:
+        return "holds lists or other objects: leave it out, or give numbers or labels"
+    if len(values) == 0:
+        return "has no values: leave it out"
+    if isinstance(column.dtype, pd.DatetimeTZDtype | pd.PeriodDtype) or column.dtype.kind in "mM":
+        return "holds dates or times: leave it out, or give the days since some date"
+    if column_kind(column) == "number":
+        whole = column.dtype.kind in "iu" and len(values) == len(column) == n_distinct >= 20
+        if whole and values.max() - values.min() == len(values) - 1:
+            return "numbers the rows: leave it out, or make it the index"
+        return None
+    if isinstance(column.dtype, pd.CategoricalDtype):
+        return None
+    texts = values[[isinstance(value, str) for value in values]]
+    words = texts[pd.to_numeric(texts, errors="coerce").isna()]
+    if 0 < len(words) < len(values) and 2 * words.nunique() <= n_distinct:
+        return (
+            f"mixes numbers and text such as {words.iloc[0]!r}: if that means missing, say so; else make it one of them"
+        )
+    if n_distinct <= 2:
+        return None
+    commas = texts.str.match(r"^[+-]?\d+,\d+$")
+    if len(texts) and 2 * commas.sum() > len(texts):
+        return f"holds numbers with a comma such as {texts[commas].iloc[0]!r}: name the decimal mark, or take it out"
+    if looks_numeric(texts):
+        return f"holds numbers written as text such as {texts.iloc[0]!r}: convert it with pd.to_numeric"
+    if len(texts) and _are_dates(texts):
+        return f"holds dates such as {texts.iloc[0]!r}: leave it out, or give the days since some date"
+    if n_distinct == len(values) > 5:
+        return "has a different text in every row, as identifiers do: leave it out, or make it the index"
+    if n_distinct > MOST_LEVELS or (n_distinct > 10 and 3 * n_distinct > len(values)):
+        return f"is free text ({n_distinct} different values): leave it out, or code it in at most {MOST_LEVELS} levels"
+    return None
+
+
+def _are_dates(texts: pd.Series) -> bool:
+    some = texts.head(20)
+    digits = some.str.contains(r"\d{1,4}[-/.]\d{1,2}[-/.]\d{1,4}", regex=True)
+    return bool(digits.all()) and bool(pd.to_datetime(some, errors="coerce", format="mixed").notna().all())
+
+
+# ------------------------------------------------------------------------------------------------- new tables
+
+
+def split_new(frame: pd.DataFrame, codings: Mapping[str, Coding]) -> dict[str, Any]:
+    """The views of a new table: those of which it has a column; columns it lacks are missing."""
+    _check_columns(frame)
+    known = [column for coding in codings.values() for column in coding.features]
+    views: dict[str, Any] = {}
+    for name, coding in codings.items():
+        present = [column for column in coding.features if column in frame]
+        if present:
+            part = frame.reindex(columns=list(coding.features))
+            views[name] = part.iloc[:, 0] if coding.container == "series" else part
+    if not views:
+        raise ValueError(f"the table has none of the model's columns, {first_few(known, 10)}.")
+    strange = frame.columns.difference(pd.Index(known), sort=False)
+    if len(strange):
+        logger.warning("columns the model does not know, left as they are: %s", first_few(strange, 10))
+    return views
+
+
+def merge_columns(frame: pd.DataFrame, parts: Mapping[str, Any], zero: bool = False) -> pd.DataFrame:
+    """The user's table with its columns taken from the views; others as they are, or 0."""
+    columns = _columns(parts)
+    out = {}
+    for place, name in enumerate(frame.columns):
+        other = pd.Series(0.0, index=frame.index) if zero else frame[name]
+        column = columns.get(name, other)
+        out[place] = pd.Series(column.array, index=frame.index, dtype=column.dtype)
+    result = pd.DataFrame(out, index=frame.index)
+    result.columns = frame.columns
+    return result
+
+
+def columns_absent_from(parts: Mapping[str, Any], frame: pd.DataFrame) -> pd.DataFrame:
+    """The columns of the views that a table lacks."""
+    return pd.DataFrame({name: column for name, column in _columns(parts).items() if name not in frame})
+
+
+def _columns(parts: Mapping[str, Any]) -> dict[Any, pd.Series]:
+    columns: dict[Any, pd.Series] = {}
+    for part in parts.values():
+        columns |= {part.name: part} if isinstance(part, pd.Series) else {name: part[name] for name in part}
+    return columns

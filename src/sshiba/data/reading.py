@@ -1,0 +1,155 @@
+"""From what the user gives to typed, aligned, coded arrays and masks.
+
+Coding is learned in one pass over the values and applied in another; in memory all rows are one chunk.
+"""
+
+from __future__ import annotations
+
+import logging
+import warnings
+from collections.abc import Iterable, Mapping
+from dataclasses import replace
+from difflib import get_close_matches
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+from ..core.coded import CodedView
+from .alignment import align
+from .containers import Table, match_columns, read_table
+from .one_table import as_views, is_one_table, split_new, split_training
+from .schema import Schema
+from .types import VIEW_TYPES, View
+from .wording import first_few, quoted
+
+logger = logging.getLogger("sshiba")
+
+
+def read_training(
+    views: Any, types: Mapping[str, Any] | None = None, dtype: Any = "float64"
+) -> tuple[Schema, dict[str, CodedView], pd.Index]:
+    """Learn how to code the views, and code them.
+
+    Parameters
+    ----------
+    views : mapping of view name to array, list, DataFrame or Series; or one DataFrame, MuData or AnnData
+    types : mapping of view name to a view type (`Real()`, `Real` or "real"), optional
+        Types not given are inferred and logged.
+    dtype : of the working copies
+
+    Returns
+    -------
+    schema : Schema
+    data : dict of CodedView, all with the same rows
+    index : the labels of these rows
+    """
+    views, given, one_table = training_views(views, types)
+    tables = _read_tables(views, allow_no_rows=False)
+    _check_names(given, tables, "view types are given for")
+    index, rows = align(tables, training=True)
+    schema = Schema({}, {}, {}, one_table)
+    data = {}
+    for name, table in tables.items():
+        if name in given:
+            view = as_view(given[name], name)
+        else:
+            view, schema.inferred[name] = infer_type(table.frame, name)
+        coding = view.make_coding(view.learn(table.frame, name), name)
+        view.check_options(name, coding.width)
+        schema.types[name] = view
+        schema.codings[name] = replace(coding, container=table.container, dtypes=table.dtypes)
+        data[name] = view.encode(table.frame, name, coding, dtype).take(rows[name])
+    return schema, data, index
+
+
+def training_views(data: Any, types: Mapping[str, Any] | None) -> tuple[dict[str, Any], dict[str, Any], bool]:
+    """What the user gives to `fit` as a dict of views, with the types named; and whether it was one table."""
+    if types is not None and not isinstance(types, Mapping):
+        raise TypeError(f"view types must be a dict of name to type, not {type(types).__name__}.")
+    data = as_views(data)
+    if is_one_table(data):
+        return *split_training(data, types), True
+    return data, dict(types or {}), False
+
+
+def new_views(schema: Schema, given: Any) -> Mapping[str, Any]:
+    """What the user gives for new rows as a dict of views."""
+    given = as_views(given)
+    if not is_one_table(given):
+        return given
+    if not schema.one_table:
+        raise TypeError(f"the model was fitted to several views: give a dict of some of {first_few(schema.types, 10)}.")
+    return split_new(given, schema.codings)
+
+
+def read_new(schema: Schema, views: Mapping[str, Any], dtype: Any = "float64") -> tuple[dict[str, CodedView], pd.Index]:
+    """Code new rows of some of the views as in training; the views come in the schema's order."""
+    tables = _read_tables(views, allow_no_rows=True)
+    _check_names(tables, schema.types, "the data hold")
+    index, rows = align(tables, training=False)
+    data = {}
+    for name in schema.types:
+        if name in tables:
+            coding = schema.codings[name]
+            frame = match_columns(tables[name], coding, name)
+            data[name] = schema.types[name].encode(frame, name, coding, dtype).take(rows[name])
+    return data, index
+
+
+def _read_tables(views: Any, allow_no_rows: bool) -> dict[str, Table]:
+    if not isinstance(views, Mapping):
+        raise TypeError(f"views must be a dict of name to data, not {type(views).__name__}: {{'measured': X}}.")
+    if not views:
+        raise ValueError("no views given. Give a dict of name to data: {'measured': X}.")
+    odd = [name for name in views if not isinstance(name, str)]
+    if odd:
+        raise TypeError(f"view names must be text, not {first_few(odd)}.")
+    return {name: read_table(value, name, allow_no_rows) for name, value in views.items()}
+
+
+def _check_names(names: Iterable[str], known: Iterable[str], where: str) -> None:
+    known = list(known)
+    for name in names:
+        if name not in known:
+            close = get_close_matches(str(name), known, n=1)
+            hint = f" Did you mean {close[0]!r}?" if close else ""
+            raise ValueError(f"{where} an unknown view {name!r}; the views are {first_few(known, 10)}.{hint}")
+
+
+def as_view(given: Any, name: str) -> View:
+    """A view type from `Real()`, `Real` or "real"."""
+    if isinstance(given, View):
+        return given
+    if isinstance(given, type) and issubclass(given, View):
+        return given()
+    if isinstance(given, str) and given in VIEW_TYPES:
+        return VIEW_TYPES[given]()
+    raise TypeError(
+        f"view {name!r}: {given!r} is no view type. Give an instance such as Real(), or one of "
+        f"{first_few(VIEW_TYPES, 10)}."
+    )
+
+
+def infer_type(frame: pd.DataFrame, name: str) -> tuple[View, str]:
+    """The most special view type that recognises the data (the last in VIEW_TYPES), and why."""
+    for view_type in reversed(VIEW_TYPES.values()):
+        reason = view_type.recognise(frame)
+        if reason:
+            logger.info("view %r: taken as %s (%s)", name, view_type.__name__, reason)
+            return view_type(), reason
+    raise TypeError(f"view {name!r}: no view type fits these data. Name one: {', '.join(VIEW_TYPES)}.")
+
+
+def warn_empty_rows(data: Mapping[str, CodedView], index: pd.Index) -> None:
+    """Rows with nothing observed are allowed: their factors are the prior's."""
+    masks = [view.observed for view in data.values()]
+    if any(mask is None for mask in masks):
+        return
+    empty = ~np.any([mask.any(axis=1) for mask in masks if mask is not None], axis=0)
+    if empty.any():
+        warnings.warn(
+            f"{int(empty.sum())} rows have nothing observed, first {quoted(index[empty][0])}: their z is the prior.",
+            UserWarning,
+            stacklevel=3,
+        )

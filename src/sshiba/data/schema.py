@@ -1,0 +1,63 @@
+"""What training fixed about the views: their types and codings."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from ..core.coded import CodedView
+from ..core.spec import ModelSpec, Priors, view_spec
+from .coding import Coding
+from .types import View
+
+
+@dataclass(frozen=True, eq=False)
+class Schema:
+    """What training fixed about the views, in the order of the user's dict."""
+
+    types: dict[str, View]
+    codings: dict[str, Coding]
+    inferred: dict[str, str] = field(default_factory=dict)  # name -> why the view got its type
+    one_table: bool = False  # were the views made from the columns of one table?
+
+    @property
+    def n_observed(self) -> int:
+        """Observed cells of all views; each label counts once for each class."""
+        return int(sum(coding.observed_per_feature.sum() for coding in self.codings.values()))
+
+    @property
+    def width(self) -> int:
+        """Latent features of all views."""
+        return sum(coding.width for coding in self.codings.values())
+
+    def place(self, name: str) -> int:
+        """The place of a view among all."""
+        return list(self.types).index(name)
+
+    def model_spec(self, n_rows: int, priors: Priors, missing: str) -> ModelSpec:
+        """The model of data that were read: under missing="mean-field" every cell counts, seen or not."""
+        views = []
+        for name, view in self.types.items():
+            coding = self.codings[name]
+            n = coding.observed_per_feature if missing == "exact" else np.full(coding.width, float(n_rows))
+            one = view_spec(
+                *(name, view.likelihood, view.noise_model, n, coding.variance, priors),
+                weight=view.weight,
+                select_features=view.select_features,
+                groups=view.groups,
+            )
+            views.append(one)
+        return ModelSpec(tuple(views))
+
+    def log_jacobian(self, data: Mapping[str, CodedView], n_rows: int) -> float:
+        """Σ log scale over observed cells: log p(user's units) = log p(model's units) − this."""
+        total = 0.0
+        for name, view in data.items():
+            log_scale = np.log(self.codings[name].scale)
+            if view.observed is None:
+                total += n_rows * float(log_scale.sum())
+            else:
+                total += float((view.observed * log_scale).sum())
+        return total

@@ -1,0 +1,11 @@
+"""View types as the user sees them, one file each: options, and how values are coded. A new one joins VIEW_TYPES."""
+
+from .binary import Binary
+from .categorical import Categorical
+from .real import Real
+from .view import View
+
+# The more special the later: a type not given is the last one that recognises the data.
+VIEW_TYPES: dict[str, type[View]] = {"real": Real, "binary": Binary, "categorical": Categorical}
+
+__all__ = ["VIEW_TYPES", "Binary", "Categorical", "Real", "View"]

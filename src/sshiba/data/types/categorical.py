@@ -1,0 +1,134 @@
+"""Categorical views: one column of labels."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from math import isfinite
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+from ...core.coded import CodedView, shrink_mask
+from ...core.likelihoods import MultinomialProbit
+from ..cells import column_kinds, holds_only_zero_one, looks_numeric
+from ..coding import Coding, plain_names, unit_coding
+from ..learned import LabelSummary
+from ..wording import first_few, quoted
+from .view import View
+
+FEW_CLASSES = 20  # numbers of at most so many values are taken for labels
+
+
+@dataclass(frozen=True)
+class Categorical(View):
+    """One column of labels of any kind; each class is one latent feature.
+
+    Parameters
+    ----------
+    select_features, groups, weight
+        As in `Real`, with classes as features; the weight may be above 1.
+    """
+
+    likelihood = MultinomialProbit()
+
+    @property
+    def noise_model(self) -> float | str:
+        return 1.0
+
+    @classmethod
+    def recognise(cls, frame: pd.DataFrame) -> str | None:
+        """Text and categories; in a single column also whole numbers of few values."""
+        kinds = column_kinds(frame)
+        if kinds == {"number"} and frame.shape[1] == 1:
+            return _recognise_codes(frame.iloc[:, 0])
+        if not kinds <= {"text", "category"}:
+            return None
+        if kinds == {"text"} and frame.shape[1] == 1:
+            texts = frame.iloc[:, 0].dropna()
+            if not _has_few_values(texts) and looks_numeric(texts):
+                return None  # numbers stored as text: Real says how to convert them
+        return " and ".join(sorted(kinds))
+
+    def learn(self, frame: pd.DataFrame, name: str) -> LabelSummary:
+        if frame.shape[1] != 1:
+            raise ValueError(
+                f"view {name!r}: a categorical view is one column, this one has {frame.shape[1]} "
+                f"({first_few(frame.columns)}). Give one categorical view per column."
+            )
+        codes, labels = _factorise(frame.iloc[:, 0], name)
+        counts = np.bincount(codes[codes >= 0], minlength=len(labels)).tolist()
+        return LabelSummary(plain_names(frame.columns), dict(zip(labels, counts)), frame.dtypes.iloc[0])
+
+    def make_coding(self, learned: LabelSummary, name: str) -> Coding:
+        levels = _order_levels(list(learned.counts), learned.dtype, name)
+        return unit_coding(learned.features, np.full(len(levels), sum(learned.counts.values())), levels)
+
+    def encode(self, frame: pd.DataFrame, name: str, coding: Coding, dtype: Any) -> CodedView:
+        codes, labels = _factorise(frame.iloc[:, 0], name)
+        code_of = {level: code for code, level in enumerate(coding.levels or ())}
+        unseen = [code for code, label in enumerate(labels) if label not in code_of]
+        if unseen:
+            row = frame.index[np.flatnonzero(codes == unseen[0])[0]]
+            raise ValueError(
+                f"view {name!r}: class {first_few(labels[code] for code in unseen)} unseen in training, "
+                f"first in row {quoted(row)}; known are {first_few(code_of, 10)}. Set such labels to None."
+            )
+        lookup = np.array([code_of[label] for label in labels] + [0])  # the last for code -1, missing
+        return CodedView(lookup[codes], shrink_mask(codes[:, None] >= 0))
+
+    def decode(self, values: np.ndarray, coding: Coding) -> np.ndarray:
+        levels = np.empty(coding.width, dtype=object)
+        levels[:] = coding.levels
+        return levels[values.astype(np.int64)][:, None]
+
+
+def _recognise_codes(column: pd.Series) -> str | None:
+    """Whole numbers of few values are labels, also as floats, which holes make of integers."""
+    cells = column.dropna()
+    if not _has_few_values(cells) or holds_only_zero_one(column.to_frame()):
+        return None
+    is_whole = all(float(value).is_integer() for value in cells.unique())
+    return f"one column of whole numbers, {cells.nunique()} values" if is_whole else None
+
+
+def _has_few_values(cells: pd.Series) -> bool:
+    """At most FEW_CLASSES, and ten rows a value unless there are only five of them."""
+    n_distinct = cells.nunique()
+    return n_distinct <= FEW_CLASSES and (10 * n_distinct <= len(cells) or n_distinct <= 5 <= len(cells))
+
+
+def _factorise(column: pd.Series, name: str) -> tuple[np.ndarray, list]:
+    """Codes (N,), -1 where missing, and the label of each code as a plain Python value."""
+    try:
+        codes, found = pd.factorize(column)
+    except TypeError as error:  # unhashable
+        raise TypeError(f"view {name!r}: {error} among the labels. {_LABEL_RULE}") from error
+    labels = [label.item() if isinstance(label, np.generic) else label for label in found]
+    odd = [label for label in labels if not isinstance(label, str | int | float) or not _is_finite(label)]
+    if odd:
+        row = column.index[np.flatnonzero(codes == labels.index(odd[0]))[0]]
+        kind = type(odd[0]).__name__
+        raise TypeError(f"view {name!r}: label {quoted(odd[0])} ({kind}) in row {quoted(row)}. {_LABEL_RULE}")
+    return codes, labels
+
+
+_LABEL_RULE = "Labels are text, finite numbers or True / False: convert others, e.g. with .astype(str)."
+
+
+def _is_finite(label: str | float) -> bool:
+    return not isinstance(label, float) or isfinite(label)
+
+
+def _order_levels(labels: list, dtype: Any, name: str) -> tuple:
+    """The classes: categories in their own order, else sorted; what does not sort by type, then as text."""
+    if len(labels) < 2:
+        found = f"only one class, {first_few(labels)}" if labels else "no label at all"
+        raise ValueError(f"view {name!r}: {found}; training needs two classes. Leave the view out.")
+    if isinstance(dtype, pd.CategoricalDtype):
+        codes = dtype.categories.get_indexer(pd.Index(labels, dtype=dtype.categories.dtype))
+        return tuple(labels[i] for i in np.argsort(codes))
+    try:
+        return tuple(sorted(labels))
+    except TypeError:
+        return tuple(sorted(labels, key=lambda label: (type(label).__name__, str(label))))

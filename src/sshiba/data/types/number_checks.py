@@ -1,0 +1,28 @@
+"""What view types of numbers share: columns never observed, and columns that never vary."""
+
+from __future__ import annotations
+
+import warnings
+
+import numpy as np
+
+from ..learned import NumberSummary
+from ..wording import counted, first_few
+
+
+def refuse_empty(learned: NumberSummary, name: str) -> None:
+    """Every column needs an observed value."""
+    empty = [feature for feature, n in zip(learned.features, learned.n) if n == 0]
+    if empty:
+        raise ValueError(
+            f"view {name!r}: no observed value in {counted(len(empty), 'column')}: {first_few(empty)}. "
+            "Leave out what was never measured."
+        )
+
+
+def warn_constant(learned: NumberSummary, name: str, constant: np.ndarray) -> None:
+    """One warning for all constant columns of a view."""
+    columns = [feature for feature, is_so in zip(learned.features, constant) if is_so]
+    if columns:
+        found = f"{counted(len(columns), 'constant column')} ({first_few(columns)})"
+        warnings.warn(f"view {name!r}: {found}, which cannot be informative.", UserWarning, stacklevel=2)

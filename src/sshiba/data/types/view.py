@@ -1,0 +1,89 @@
+"""What a view is to the user: its options, and the way between the user's values and the model's."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from numbers import Real as RealNumber
+from typing import Any, ClassVar
+
+import numpy as np
+import pandas as pd
+
+from ...core.coded import CodedView
+from ...core.likelihoods import Likelihood
+from ..coding import Coding
+
+
+@dataclass(frozen=True)
+class View(ABC):
+    """Options shared by all view types.
+
+    Parameters
+    ----------
+    select_features : bool
+        Learn a relevance for each feature (the double ARD prior).
+    groups : sequence, optional
+        One label per feature; features of one label share one relevance. Needs `select_features`.
+    weight : float
+        Counts the view this many times.
+    """
+
+    select_features: bool = False
+    groups: Sequence[Any] | None = None
+    weight: float = 1.0
+
+    likelihood: ClassVar[Likelihood]  # its mathematics
+    mofa_likelihood: ClassVar[str] = "gaussian"  # what MOFA would call it; of x itself where MOFA has nothing like it
+
+    @property
+    def latent(self) -> bool:
+        """Is x inferred from what is observed, or is it the data?"""
+        return self.likelihood.latent
+
+    @property
+    @abstractmethod
+    def noise_model(self) -> float | str:
+        """How tau is known: learned per "feature" or per "view", or fixed to a number."""
+
+    @classmethod
+    @abstractmethod
+    def recognise(cls, frame: pd.DataFrame) -> str | None:
+        """Why data of unknown type belong in such a view; None if they do not."""
+
+    @abstractmethod
+    def learn(self, frame: pd.DataFrame, name: str) -> Any:
+        """Check the user's values, some rows of them, and sum them up: summaries of several chunks can be added."""
+
+    @abstractmethod
+    def make_coding(self, learned: Any, name: str) -> Coding:
+        """How values are coded, from the summary of all training rows."""
+
+    @abstractmethod
+    def encode(self, frame: pd.DataFrame, name: str, coding: Coding, dtype: Any) -> CodedView:
+        """Check the user's values, some rows of them, and code them as `coding` says."""
+
+    @abstractmethod
+    def decode(self, values: np.ndarray, coding: Coding) -> np.ndarray:
+        """Decided values in the model's units -> (n, columns) in the user's; floats only if means."""
+
+    def check_options(self, name: str, n_features: int) -> None:
+        """Raise a ValueError that names the view and the option that is wrong."""
+        if not is_positive(self.weight):
+            raise ValueError(f"view {name!r}: weight must be a positive number, not {self.weight!r}.")
+        if self.groups is None:
+            return
+        if isinstance(self.groups, str | Mapping) or not isinstance(self.groups, Sequence | np.ndarray | pd.Index):
+            raise TypeError(f"view {name!r}: groups must be a list of labels, one a feature, not {self.groups!r}.")
+        if not self.select_features:
+            raise ValueError(f"view {name!r}: groups share a relevance, so they need select_features=True.")
+        if len(self.groups) != n_features:
+            raise ValueError(
+                f"view {name!r}: groups must have {n_features} labels, one a feature, not {len(self.groups)}."
+            )
+
+
+def is_positive(value: Any) -> bool:
+    """Is this a positive, finite number?"""
+    return isinstance(value, RealNumber) and not isinstance(value, bool) and 0 < float(value) < float("inf")

@@ -1,0 +1,28 @@
+"""Names and numbers in messages, as the user would write them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from itertools import islice
+from typing import Any
+
+import numpy as np
+
+
+def quoted(label: Any) -> str:
+    """A row label, column name or value as the user would write it."""
+    if isinstance(label, np.generic):
+        label = label.item()
+    return repr(label) if isinstance(label, str | int | float | tuple | bytes) else str(label)
+
+
+def first_few(labels: Iterable[Any], limit: int = 3) -> str:
+    """'a', 'b', 'c' and 4 more."""
+    labels = list(labels)
+    shown = ", ".join(quoted(label) for label in islice(labels, limit))
+    return shown if len(labels) <= limit else f"{shown} and {len(labels) - limit} more"
+
+
+def counted(n: int, one: str, many: str | None = None) -> str:
+    """1 value, 2 values, 1,000 values."""
+    return f"{n:,} {one if n == 1 else many or one + 's'}"

@@ -1,0 +1,43 @@
+"""The one place that constructs an engine."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Sequence
+
+from ..core.coded import CodedView
+from ..core.spec import ModelSpec
+from .memory import MemoryRows
+from .protocol import Rows
+
+logger = logging.getLogger("sshiba")
+
+ENGINES = ("auto", "memory", "gram")
+
+
+def make_rows(
+    data: Sequence[CodedView],
+    spec: ModelSpec,
+    n_components: int,
+    missing: str = "exact",
+    engine: str = "auto",
+    block_rows: int | None = None,
+    min_shared: int | None = None,
+) -> Rows:
+    """Rows that are ready for a fit, or for questions about them.
+
+    Parameters
+    ----------
+    data : sequence of CodedView
+        Aligned views, in the order of `spec.views`.
+    n_components : int
+        The most factors there will be; sets the size of the blocks.
+    missing : "exact" or "mean-field"
+    engine : one of ENGINES
+        Work in Gram space where that is cheaper, never, or wherever it can be.
+    block_rows, min_shared : int, optional
+        As for `MemoryRows`.
+    """
+    rows = MemoryRows(data, spec, n_components, missing, engine, block_rows, min_shared)
+    logger.info("engine: %s", rows.describe())
+    return rows

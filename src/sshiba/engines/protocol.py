@@ -1,0 +1,58 @@
+"""The seam: what rows can do, wherever they are. Arrays with N rows never leave; what comes out is NumPy, and small."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+import numpy as np
+
+from ..core.spec import ModelSpec
+from ..core.state import ColumnGroups, Posterior, Stats
+
+MAX_ROUNDS = 1000  # of q(z) and q(x) with the globals fixed
+
+Local = Any  # what an engine keeps for its rows between sweeps: a value, never changed, of no concern to others
+
+
+@dataclass(frozen=True)
+class RowPosterior:
+    """q(z) of some rows with the globals fixed; `rows` are their places among the rows that were given."""
+
+    rows: np.ndarray  # (n,)
+    z_mean: np.ndarray  # (n, K)
+    z_cov: np.ndarray  # (n, K, K), or (1, K, K) where all of them share it
+    converged: bool  # had q(x) and q(z) settled?
+
+    def part(self, places: slice) -> RowPosterior:
+        cov = self.z_cov if len(self.z_cov) == 1 else self.z_cov[places]
+        return RowPosterior(self.rows[places], self.z_mean[places], cov, self.converged)
+
+
+class Rows(Protocol):
+    """The rows of all views together. Everything that needs rows goes through these five methods."""
+
+    spec: ModelSpec
+    groups: tuple[ColumnGroups, ...]  # of each view
+    n_rows: int
+
+    def first_posterior(self, n_components: int, rng: np.random.Generator) -> Posterior:
+        """The globals at the start of a fit."""
+        ...
+
+    def start(self, posterior: Posterior) -> Local:
+        """The first q(x)."""
+        ...
+
+    def step(self, posterior: Posterior, local: Local, hold_x: bool = False) -> tuple[Local, Stats]:
+        """q(z), then q(x) unless it is held, of all rows; and their statistics."""
+        ...
+
+    def settle(self, posterior: Posterior, local: Local, max_rounds: int = MAX_ROUNDS) -> tuple[Local, bool]:
+        """q(x) iterated with the globals fixed; and whether it converged."""
+        ...
+
+    def infer(self, posterior: Posterior, local: Local | None = None) -> Iterator[RowPosterior]:
+        """Settled q(z) of all rows, each row once, in parts; from q(x) as `local` has it, or found anew."""
+        ...

@@ -1,0 +1,183 @@
+"""How well a model predicts cells that it was not shown."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+import pandas as pd
+from sklearn.base import clone
+from sklearn.exceptions import ConvergenceWarning
+
+from ..core.random import seed_sequence
+from ..data.reading import read_training, training_views
+from ..fitted.fitted import fitted_of
+from .hiding import hide_cells, keep_cells
+from .metrics import auc_mc, binary_log_likelihood, class_codes, class_log_likelihood, coverage, normal_log_likelihood
+
+LEVEL = 0.9  # of the intervals whose coverage is told
+COLUMNS = ["type", "hidden", "rmse", "r2", "coverage", "accuracy", "auc", "log_likelihood"]
+
+
+@dataclass(frozen=True)
+class Check:
+    """The hidden cells of one view beside what was predicted for them.
+
+    A categorical view has a column for each class: 1 for the true one, and its probability.
+    """
+
+    kind: str  # the name of its view type
+    names: tuple  # of the columns: features, or classes
+    hidden: np.ndarray  # (n, L) bool
+    truth: np.ndarray  # (n, L): NaN where not hidden
+    found: np.ndarray  # (n, L): means, or probabilities
+    std: np.ndarray | None = None  # (n, L): of a real view
+    centre: np.ndarray | None = None  # (L,): what a real feature is predicted to be without any model
+    scale: np.ndarray | None = None  # (L,): its standard deviation
+    one_label: bool = False  # is each row one label, its columns the classes?
+
+    @property
+    def n_hidden(self) -> int:
+        return int(self.hidden[:, 0].sum() if self.one_label else self.hidden.sum())
+
+    def standardised(self, part: str) -> np.ndarray:
+        """`truth` or `found` of a real view in standard deviations of each feature, (n, L)."""
+        return (getattr(self, part) - self.centre) / self.scale
+
+    def scores(self) -> dict[str, float]:
+        """The measures that the view's type has."""
+        if not self.hidden.any():
+            return {}
+        if self.std is not None:
+            spread = self.standardised("truth")
+            error, total = spread - self.standardised("found"), float(np.nanmean(spread**2))
+            return {
+                "rmse": float(np.sqrt(np.nanmean(error**2))),
+                "r2": 1 - float(np.nanmean(error**2)) / total if total > 0 else float("nan"),
+                "coverage": coverage(self.truth, self.found, self.std, LEVEL),
+                "log_likelihood": normal_log_likelihood(self.truth, self.found, self.std),
+            }
+        if not self.one_label:
+            right = (self.found > 0.5) == (self.truth == 1)
+            scores = {"accuracy": float(right[self.hidden].mean()), "auc": auc_mc(self.truth, self.found).value}
+            return scores | {"log_likelihood": binary_log_likelihood(self.truth, self.found)}
+        rows = self.hidden[:, 0]
+        truth, proba = self.truth[rows], self.found[rows]
+        codes = np.where(truth.any(axis=1), truth.argmax(axis=1), -1)  # -1: a class that was hidden altogether
+        return {
+            "accuracy": float(np.mean(proba.argmax(axis=1) == codes)),
+            "auc": auc_mc(codes, proba).value,
+            "log_likelihood": class_log_likelihood(codes, proba),
+        }
+
+    def columns(self) -> Iterator[tuple[Any, Check]]:
+        """Each feature on its own; a categorical view is one."""
+        if self.one_label:
+            yield "", self
+            return
+        for d, name in enumerate(self.names):
+            parts = {field: getattr(self, field)[:, [d]] for field in ("hidden", "truth", "found")}
+            if self.std is not None and self.centre is not None and self.scale is not None:
+                parts |= {"std": self.std[:, [d]], "centre": self.centre[[d]], "scale": self.scale[[d]]}
+            yield name, replace(self, names=(name,), **parts)
+
+
+def check(model: Any, views: Any, fraction: float = 0.1, random_state: int | None = 0) -> dict[str, Check]:
+    """Hide some observed cells and labels of every view, fit the others, and predict the hidden ones.
+
+    Parameters
+    ----------
+    model : SSHIBA
+        Its options; it is not fitted itself.
+    views : dict, or one DataFrame, MuData or AnnData
+        As for `fit`.
+    fraction : float
+        Share of the observed cells of each view that is hidden.
+    random_state : int, optional
+        Which cells.
+
+    Returns
+    -------
+    dict
+        View -> Check.
+    """
+    if not 0 < fraction < 1:
+        raise ValueError(f"fraction must be between 0 and 1, not {fraction!r}.")
+    views, types, _ = training_views(views, model.views)
+    schema, data, index = read_training(views, types, model.dtype)
+    # A stream of its own: the user may have made holes with the same seed.
+    rng = np.random.default_rng(seed_sequence(random_state).spawn(1)[0])
+    hidden, shown = {}, dict(views)
+    for name, rows in data.items():
+        width = 1 if rows.target.ndim == 1 else rows.target.shape[1]
+        seen = np.broadcast_to(np.True_ if rows.observed is None else rows.observed, (len(index), width))
+        hidden[name] = seen & (rng.random(seen.shape) < fraction)
+        shown[name] = hide_cells(views[name], index, hidden[name])
+    if not any(mask.any() for mask in hidden.values()):
+        raise ValueError(f"no cell was hidden: the data are few, or the fraction ({fraction:g}) is.")
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", ConvergenceWarning)
+        fitted = clone(model).set_params(views=schema.types).fit(shown)
+    return {name: _check(fitted, shown, name, views[name], index, mask) for name, mask in hidden.items()}
+
+
+def _check(fitted: Any, shown: Any, name: str, view: Any, index: pd.Index, hidden: np.ndarray) -> Check:
+    aligned = view.reindex(index) if isinstance(view, pd.DataFrame | pd.Series) else view
+    truth, coding = keep_cells(aligned, hidden), fitted_of(fitted).schema.codings[name]
+    kind = type(fitted.views_[name]).__name__
+    if not hidden.any():  # and a view that is complete cannot be predicted
+        nothing = np.full((len(index), coding.width), np.nan)
+        hidden = np.zeros(nothing.shape, dtype=bool)
+        return Check(kind, coding.latent_names, hidden, nothing, nothing, one_label=coding.levels is not None)
+    if not fitted.views_[name].latent:
+        known = truth.astype(float)
+        parts = fitted.predict(shown, name, return_std=True)
+        mean, std = (np.reshape(np.asarray(part, float), known.shape) for part in parts)
+        return Check(kind, coding.features, hidden, known, mean, std, coding.centre, coding.scale)
+    proba = np.asarray(fitted.predict_proba(shown, name))
+    if name not in fitted.classes_:
+        return Check(kind, coding.features, hidden, truth.astype(float), proba)
+    rows = hidden[:, 0]
+    known = np.full(proba.shape, np.nan)
+    known[rows] = class_codes(fitted.classes_[name], truth[rows, 0])[:, None] == np.arange(proba.shape[1])
+    return Check(kind, coding.latent_names, np.broadcast_to(hidden, proba.shape), known, proba, one_label=True)
+
+
+def holdout(
+    model: Any, views: Any, fraction: float = 0.1, random_state: int | None = 0, per: str = "view"
+) -> pd.DataFrame:
+    """Hide some observed cells and labels of every view, fit the others, and score the predictions of the hidden ones.
+
+    Parameters
+    ----------
+    model, views, fraction, random_state
+        As for `check`.
+    per : "view" or "feature"
+        What a row of the table is about.
+
+    Returns
+    -------
+    DataFrame
+        Real views: `rmse` in standard deviations of a feature over its seen cells; `r2`, the error on the hidden cells
+        against that of the feature's mean on the same cells; `coverage` of 90 % intervals. Others: `accuracy`, weighted
+        `auc`. All: `log_likelihood` per cell (real: in the user's units).
+    """
+    if per not in ("view", "feature"):
+        raise ValueError(f"per must be 'view' or 'feature', not {per!r}.")
+    return scores_table(check(model, views, fraction, random_state), per)
+
+
+def scores_table(checks: dict[str, Check], per: str = "view") -> pd.DataFrame:
+    """The scores of each view, or of each feature."""
+    rows: dict[Any, dict[str, Any]] = {}
+    for name, one in checks.items():
+        for feature, part in one.columns() if per == "feature" else [("", one)]:
+            place = name if per == "view" else (name, feature)
+            rows[place] = {"type": part.kind, "hidden": part.n_hidden, **part.scores()}
+    table = pd.DataFrame(list(rows.values()), columns=COLUMNS)
+    names = ["view"] if per == "view" else ["view", "feature"]
+    table.index = pd.Index(list(rows), name="view") if per == "view" else pd.MultiIndex.from_tuples(rows, names=names)
+    return table

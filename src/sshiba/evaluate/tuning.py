@@ -1,0 +1,183 @@
+"""Options by cross-validation: hide part of a target, refit, see how well it is predicted.
+
+Bounds of differently weighted models, or of other noise, cannot be compared; what they predict of unseen cells can.
+"""
+
+from __future__ import annotations
+
+import itertools
+import warnings
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any, Generic, TypeVar
+
+import numpy as np
+import pandas as pd
+from rich.progress import track
+from sklearn.base import clone
+from sklearn.exceptions import ConvergenceWarning
+from sklearn.model_selection import KFold, StratifiedKFold
+
+from ..core.random import seed_sequence
+from ..data.reading import read_training, training_views
+from ..data.types import View
+from .hiding import hide_cells, keep_cells, take_rows
+from .metrics import auc_mc, binary_log_likelihood, class_codes, class_log_likelihood, normal_log_likelihood
+
+SCORES = ("log-likelihood", "auc")
+HIDDEN = ("rows", "cells")
+
+
+M = TypeVar("M", bound=Any)  # an estimator such as SSHIBA
+
+
+@dataclass(frozen=True)
+class Tuned(Generic[M]):
+    """The best options found: an unfitted model that has them, and the scores of all that were tried."""
+
+    model: M
+    options: dict[str, Any]
+    table: pd.DataFrame  # one row a candidate: its options, the mean and standard error of its score
+
+
+def tune(
+    model: M,
+    views: Any,
+    grid: Mapping[str, Sequence[Any]],
+    target: str,
+    hide: str = "rows",
+    n_folds: int = 5,
+    scoring: str = "log-likelihood",
+    random_state: int | None = 0,
+    verbose: int = 0,
+) -> Tuned[M]:
+    """Choose options of a model, or of its views, by cross-validation.
+
+    Parameters
+    ----------
+    model : SSHIBA
+        The options that are not tried.
+    views : dict, or one DataFrame
+        The training data, as for `fit`.
+    grid : mapping
+        What to try: "n_components" or any other option of the model, "view.option" for one of a view:
+        `{"labels.noise": [1, 10, 100], "labels.weight": [1, 3]}`. All combinations are tried.
+    target : str
+        The view that is to be predicted well; of one table also a column, which stands for its view.
+    hide : "rows" or "cells"
+        Predict the target of whole rows that were not in the fit, or of single cells hidden from it.
+    n_folds : int
+        Each observed row or cell of the target is hidden once.
+    scoring : "log-likelihood" or "auc"
+        The mean log probability of what was hidden, or (binary and categorical views) the weighted AUC.
+    random_state : int, optional
+        For the folds. All candidates see the same ones.
+    verbose : int
+        1 shows a progress bar.
+
+    Returns
+    -------
+    Tuned
+    """
+    if hide not in HIDDEN:
+        raise ValueError(f"hide must be one of {HIDDEN}, not {hide!r}.")
+    if scoring not in SCORES:
+        raise ValueError(f"scoring must be one of {SCORES}, not {scoring!r}.")
+    views, types, one_table = training_views(views, model.views)
+    target = view_of(target, views) if one_table else target
+    if target not in views:
+        raise ValueError(f"unknown target {target!r}; the views are {list(views)}.")
+    schema, data, index = read_training(views, types, model.dtype)
+    if scoring == "auc" and not schema.types[target].latent:
+        raise ValueError(f"view {target!r} is real and has no AUC; use scoring='log-likelihood'.")
+    combinations = [dict(zip(grid, values)) for values in itertools.product(*grid.values())]
+    candidates = [configured(model, schema.types, options) for options in combinations]
+    observed = data[target].observed
+    seen = np.broadcast_to(np.True_ if observed is None else observed, _width(data[target].target))
+    folds = list(_folds(seen, data[target].target, hide, n_folds, random_state))
+    scores = np.empty((len(candidates), len(folds)))
+    jobs: Iterable[tuple[int, int]] = list(np.ndindex(*scores.shape))
+    for c, f in track(jobs, "tuning", disable=not verbose):
+        scores[c, f] = _score(candidates[c], views, index, target, folds[f], hide, scoring)
+    table = pd.DataFrame(combinations)
+    table["score"] = scores.mean(axis=1)
+    table["se"] = scores.std(axis=1, ddof=1) / np.sqrt(len(folds)) if len(folds) > 1 else np.nan
+    best = int(np.argmax(table["score"]))
+    return Tuned(candidates[best], combinations[best], table)
+
+
+def view_of(target: str, views: Mapping[str, Any]) -> str:
+    """The view that holds a column; the target itself where it is no column."""
+    if target in views:
+        return target
+    holding = [name for name, part in views.items() if isinstance(part, pd.DataFrame) and target in part]
+    return holding[0] if holding else target
+
+
+def configured(model: M, types: Mapping[str, View], options: Mapping[str, Any]) -> M:
+    """An unfitted copy of a model with other options, some of them "view.option"."""
+    types = dict(types)
+    for key, value in options.items():
+        name, dot, option = key.rpartition(".")
+        if not dot:
+            continue
+        if name not in types or not hasattr(types[name], option):
+            raise ValueError(f"unknown option {key!r}: give 'view.option', with a view of {list(types)}.")
+        types[name] = replace(types[name], **{option: value})
+    own = {key: value for key, value in options.items() if "." not in key}
+    return clone(model).set_params(views=types, **own)
+
+
+def _width(target: np.ndarray) -> tuple[int, int]:
+    return (len(target), 1 if target.ndim == 1 else target.shape[1])
+
+
+def _folds(seen: np.ndarray, target: np.ndarray, hide: str, n_folds: int, seed: int | None) -> Iterator[np.ndarray]:
+    """Masks (n, D) of what is hidden; every observed row or cell is in one of them."""
+    state = int(seed_sequence(seed).generate_state(1)[0])
+    pool = np.flatnonzero(seen.any(axis=1) if hide == "rows" else seen)
+    classes = target[pool] if target.ndim == 1 else None
+    if classes is not None and np.bincount(classes).max() >= n_folds:
+        with warnings.catch_warnings():
+            warnings.filterwarnings("ignore", message="The least populated class")
+            splits = list(StratifiedKFold(n_folds, shuffle=True, random_state=state).split(pool, classes))
+    else:
+        splits = list(KFold(n_folds, shuffle=True, random_state=state).split(pool))
+    for _, part in splits:
+        hidden = np.zeros(seen.shape, dtype=bool)
+        if hide == "rows":
+            hidden[pool[part]] = True
+        else:
+            hidden.flat[pool[part]] = True
+        yield hidden & seen
+
+
+def _score(
+    model: Any, views: Mapping[str, Any], index: pd.Index, target: str, hidden: np.ndarray, hide: str, scoring: str
+) -> float:
+    rows = np.asarray(hidden.any(axis=1))
+    if hide == "rows":
+        fitting = {name: take_rows(value, index, ~rows) for name, value in views.items()}
+        given = {name: take_rows(value, index, rows) for name, value in views.items() if name != target}
+    else:
+        fitting = {**views, target: hide_cells(views[target], index, hidden)}
+        given = {name: take_rows(value, index, rows) for name, value in fitting.items()}
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", ConvergenceWarning)
+        fitted = clone(model).fit(fitting)
+    truth = keep_cells(take_rows(views[target], index, rows), hidden[rows])
+    return score_target(fitted, given, target, truth, scoring)
+
+
+def score_target(fitted: Any, given: Mapping[str, Any], target: str, truth: np.ndarray, scoring: str) -> float:
+    """How well a fitted model predicts the target; `truth` (n, D), missing where it does not count."""
+    if not fitted.views_[target].latent:
+        mean, std = fitted.predict(given, target, return_std=True)
+        shape = truth.shape
+        return normal_log_likelihood(truth.astype(float), np.reshape(mean, shape), np.reshape(std, shape))
+    proba = np.asarray(fitted.predict_proba(given, target))
+    if target not in fitted.classes_:
+        known = truth.astype(float)
+        return auc_mc(known, proba).value if scoring == "auc" else binary_log_likelihood(known, proba)
+    codes = class_codes(fitted.classes_[target], truth[:, 0])
+    return auc_mc(codes, proba).value if scoring == "auc" else class_log_likelihood(codes, proba)

@@ -1,0 +1,262 @@
+"""Model files: a zip of `model.json` and `arrays.safetensors`. Nothing in them can run."""
+
+from __future__ import annotations
+
+import json
+import zipfile
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, fields
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+from safetensors import SafetensorError
+from safetensors.numpy import load as load_arrays
+from safetensors.numpy import save as save_arrays
+
+from ..core.spec import Priors
+from ..core.state import ColumnGroups, Fixed, Gamma, Posterior, ViewPosterior, WeightCovariance
+from ..data.coding import Coding
+from ..data.schema import Schema
+from ..data.types import VIEW_TYPES, View
+from ..fitted.fitted import Fitted
+from ..fitting.restarts import Restart
+from .atomic import replacing
+
+FORMAT = "sshiba-model"
+VERSION = 1
+JSON_NAME, ARRAYS_NAME = "model.json", "arrays.safetensors"
+
+
+class ModelFileError(ValueError):
+    """A file that is not a whole model of a known version."""
+
+
+@dataclass(frozen=True)
+class StoredModel:
+    """What a model file holds: the fit, and the settings it was made with."""
+
+    fit: Fitted
+    settings: dict[str, Any]  # of the estimator, all but views, priors and callback
+    priors: Priors
+
+
+def save_model(model: StoredModel, path: str | Path) -> None:
+    """Write beside the target, then rename: a killed process leaves the old file or the new one."""
+    header, arrays = pack(model)
+    path = Path(path)
+    if not path.parent.is_dir():
+        raise FileNotFoundError(f"there is no folder {str(path.parent)!r} to save the model in.")
+    with (
+        replacing(str(path)) as temporary,
+        zipfile.ZipFile(temporary, "w", zipfile.ZIP_STORED) as archive,
+    ):
+        archive.writestr(JSON_NAME, json.dumps(header, indent=1, allow_nan=True))
+        archive.writestr(ARRAYS_NAME, save_arrays(arrays))
+
+
+def load_model(path: str | Path) -> StoredModel:
+    """Read what `save_model` wrote; it predicts the same to the last bit."""
+    if not Path(path).is_file():
+        raise FileNotFoundError(f"there is no file {str(path)!r}.")
+    try:
+        with zipfile.ZipFile(path) as archive:
+            if sorted(archive.namelist()) != sorted([JSON_NAME, ARRAYS_NAME]):
+                raise ModelFileError(f"{str(path)!r} is not a SSHIBA model.")
+            if sum(info.file_size for info in archive.infolist()) > 2 * Path(path).stat().st_size + 2**20:
+                raise ModelFileError(f"{str(path)!r} unpacks to far more than its size; it is not a SSHIBA model.")
+            header = json.loads(archive.read(JSON_NAME))
+            if not isinstance(header, dict) or header.get("format") != FORMAT:
+                raise ModelFileError(f"{str(path)!r} is not a SSHIBA model.")
+            if not isinstance(header.get("version"), int) or header["version"] > VERSION:
+                raise ModelFileError(
+                    f"{str(path)!r} was written by a newer version of SSHIBA "
+                    f"(file version {header.get('version')}, this one reads up to {VERSION}): upgrade to read it."
+                )
+            arrays = load_arrays(archive.read(ARRAYS_NAME))
+        return unpack(header, arrays)
+    except ModelFileError:
+        raise
+    except zipfile.BadZipFile as error:
+        raise ModelFileError(f"{str(path)!r} is not a SSHIBA model, or is cut off: {error}.") from error
+    except (SafetensorError, json.JSONDecodeError, UnicodeDecodeError, EOFError, OSError, RecursionError) as error:
+        raise ModelFileError(f"{str(path)!r} is damaged: {error}.") from error
+    except (KeyError, TypeError, ValueError, IndexError, AttributeError) as error:
+        raise ModelFileError(f"{str(path)!r} is not a consistent SSHIBA model: {error!r}.") from error
+
+
+# ------------------------------------------------------------------------------------------------- pack, unpack
+
+
+def pack(model: StoredModel) -> tuple[dict[str, Any], dict[str, np.ndarray]]:
+    fit, schema = model.fit, model.fit.schema
+    header = {
+        "format": FORMAT,
+        "version": VERSION,
+        "provenance": fit.provenance,
+        "settings": {name: plain(value) for name, value in model.settings.items()},
+        "priors": asdict(model.priors),
+        "n_rows": len(fit.factors),
+        "one_table": schema.one_table,
+        "views": [
+            {
+                "name": name,
+                "inferred": schema.inferred.get(name),
+                **pack_view(schema.types[name]),
+                **pack_coding(coding),
+            }
+            for name, coding in schema.codings.items()
+        ],
+        "index": [tagged(label) for label in fit.index] if not isinstance(fit.index, pd.RangeIndex) else None,
+        "result": {
+            "elbo": fit.elbo,
+            "n_iter": fit.n_iter,
+            "converged": fit.converged,
+            "sharpness": list(fit.sharpness),
+            "inits": [{k: plain(x) for k, x in asdict(r).items() if k != "path"} for r in fit.restarts],
+        },
+    }
+    arrays = {"factors": fit.factors, "factors_std": fit.factors_std, "r2": fit.r2, "elbo_path": fit.elbo_path}
+    arrays |= {f"path.{i}": restart.path for i, restart in enumerate(fit.restarts)}
+    for i, (view, coding) in enumerate(zip(fit.posterior.views, schema.codings.values())):
+        for name in CODING_ARRAYS:
+            arrays[f"{i}.{name}"] = np.asarray(getattr(coding, name), dtype=np.float64)
+        arrays |= {f"{i}.{name}": array for name, array in pack_posterior(view).items()}
+    return header, {name: np.ascontiguousarray(array) for name, array in arrays.items()}
+
+
+def unpack(header: dict[str, Any], arrays: dict[str, np.ndarray]) -> StoredModel:
+    types, codings, views = {}, {}, []
+    for i, entry in enumerate(header["views"]):
+        name = entry["name"]
+        own = {key.split(".", 1)[1]: array for key, array in arrays.items() if key.startswith(f"{i}.")}
+        types[name], codings[name] = unpack_view(entry), unpack_coding(entry, own)
+        views.append(unpack_posterior(own, codings[name].width))
+    inferred = {entry["name"]: entry["inferred"] for entry in header["views"] if entry["inferred"] is not None}
+    schema = Schema(types, codings, inferred, bool(header["one_table"]))
+    posterior, priors = Posterior(tuple(views)), unpack_priors(header["priors"])
+    settings, result = dict(header["settings"]), header["result"]
+    n_rows, n_components = header["n_rows"], posterior.n_components
+    labels = header["index"]
+    fit = Fitted(
+        schema=schema,
+        spec=schema.model_spec(n_rows, priors, settings["missing"]),
+        posterior=posterior,
+        sharpness=tuple(float(c) for c in result["sharpness"]),
+        index=pd.RangeIndex(n_rows) if labels is None else pd.Index([untagged(label) for label in labels]),
+        factors=arrays["factors"],
+        factors_std=arrays["factors_std"],
+        r2=arrays["r2"],
+        elbo=result["elbo"],
+        elbo_path=arrays["elbo_path"],
+        n_iter=result["n_iter"],
+        converged=result["converged"],
+        restarts=tuple(Restart(**row, path=arrays[f"path.{i}"]) for i, row in enumerate(result["inits"])),
+        provenance={str(key): str(value) for key, value in header["provenance"].items()},
+        dtype=settings["dtype"],
+    )
+    sizes = [
+        (fit.factors.shape, (n_rows, n_components)),
+        (fit.factors_std.shape, (n_rows, n_components)),
+        (fit.r2.shape, (n_components + 1, len(types))),
+        (len(fit.index), n_rows),
+        (len(fit.sharpness), len(types)),
+        ({view.w_mean.shape[1] for view in views}, {n_components}),
+    ]
+    if any(found != expected for found, expected in sizes):
+        raise ModelFileError("the sizes of its arrays do not fit together")
+    return StoredModel(fit, settings, priors)
+
+
+def unpack_priors(stored: Mapping[str, Any]) -> Priors:
+    pairs = {name: (float(stored[name][0]), float(stored[name][1])) for name in ("alpha", "tau", "gamma")}
+    return Priors(**pairs, noise_floor=float(stored["noise_floor"]))
+
+
+def pack_view(view: View) -> dict[str, Any]:
+    kind = next(name for name, cls in VIEW_TYPES.items() if type(view) is cls)
+    options = {f.name: getattr(view, f.name) for f in fields(view)}
+    if options["groups"] is not None:
+        options["groups"] = [tagged(label) for label in options["groups"]]
+    return {"type": kind, "options": options}
+
+
+def unpack_view(entry: dict[str, Any]) -> View:
+    options = dict(entry["options"])
+    if options["groups"] is not None:
+        options["groups"] = tuple(untagged(label) for label in options["groups"])
+    return VIEW_TYPES[entry["type"]](**options)
+
+
+CODING_ARRAYS = ("observed_per_feature", "centre", "scale", "variance")
+
+
+def pack_coding(coding: Coding) -> dict[str, Any]:
+    return {
+        "features": [tagged(name) for name in coding.features],
+        "levels": None if coding.levels is None else [tagged(level) for level in coding.levels],
+        "container": coding.container,
+        "dtypes": list(coding.dtypes),
+    }
+
+
+def unpack_coding(entry: dict[str, Any], arrays: dict[str, np.ndarray]) -> Coding:
+    return Coding(
+        features=tuple(untagged(name) for name in entry["features"]),
+        levels=None if entry["levels"] is None else tuple(untagged(level) for level in entry["levels"]),
+        container=entry["container"],
+        dtypes=tuple(entry["dtypes"]),
+        **{name: arrays[name] for name in CODING_ARRAYS},
+    )
+
+
+def pack_posterior(view: ViewPosterior) -> dict[str, np.ndarray]:
+    arrays = {"w_mean": view.w_mean, "b_mean": view.b_mean, "b_var": view.b_var}
+    cov = view.w_cov
+    arrays |= {"basis": cov.basis, "spread": cov.spread, "logdet": cov.logdet, "group": cov.groups.index}
+    for name in ("alpha", "gamma", "tau"):
+        q = getattr(view, name)
+        arrays |= {f"{name}.{f.name}": np.asarray(getattr(q, f.name)) for f in fields(q)}
+    return arrays
+
+
+def unpack_posterior(arrays: dict[str, np.ndarray], width: int) -> ViewPosterior:
+    def gamma_or_fixed(name: str) -> Any:
+        if f"{name}.value" in arrays:
+            return Fixed(arrays[f"{name}.value"])
+        return Gamma(arrays[f"{name}.shape"], arrays[f"{name}.rate"])
+
+    w_mean, basis, spread, group = (arrays[name] for name in ("w_mean", "basis", "spread", "group"))
+    n_features, n_components = w_mean.shape
+    whole = group.dtype.kind == "i" and group.shape == (n_features,) and group.min() >= 0 and group.max() < len(basis)
+    if (
+        n_features != width
+        or not whole
+        or basis.shape[1] != n_components
+        or spread.shape != (n_features, basis.shape[2])
+    ):
+        raise ModelFileError("the sizes of its arrays do not fit together")
+    cov = WeightCovariance(basis, spread, arrays["logdet"], ColumnGroups(group))
+    named = {name: gamma_or_fixed(name) for name in ("alpha", "gamma", "tau")}
+    second = cov.diagonal() + w_mean**2
+    return ViewPosterior(w_mean, second, cov, arrays["b_mean"], arrays["b_var"], **named)
+
+
+# ------------------------------------------------------------------------------------------------------- labels
+
+
+def plain(value: Any) -> Any:
+    return value.item() if isinstance(value, np.generic) else value
+
+
+def tagged(label: Any) -> Any:
+    """A name or class label in JSON, with what JSON would forget: tuples, and other things only by their text."""
+    label = plain(label)
+    if isinstance(label, tuple):
+        return {"tuple": [tagged(part) for part in label]}
+    return label if label is None or isinstance(label, str | bool | int | float) else str(label)
+
+
+def untagged(label: Any) -> Any:
+    return tuple(untagged(part) for part in label["tuple"]) if isinstance(label, dict) else label

@@ -1,0 +1,164 @@
+"""A fitted model's answers about rows that the user gives: read them, ask the posterior, answer in the user's units."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+from ..core.coded import CodedView
+from ..core.explained import influence
+from ..core.likelihoods import Likelihood
+from ..core.random import seed_sequence
+from ..core.spec import ModelSpec
+from ..data.giving_back import fill, std_to_user, to_user
+from ..data.one_table import columns_absent_from, is_one_table, merge_columns
+from ..data.reading import new_views, read_new
+from ..engines import Rows, make_rows
+from .draws import draw_rows
+from .fitted import Fitted
+from .inference import infer_factors, log_likelihood, predict_views, unweighted
+
+
+@dataclass(frozen=True)
+class Answers:
+    """What `SSHIBA` says of rows; its methods are documented there."""
+
+    fit: Fitted
+
+    def transform(self, views: Any, return_std: bool = False) -> Any:
+        views = self.given(views)
+        data, index = self.read(views)
+        found: tuple[Any, ...] = infer_factors(self._rows(data), self.fit.posterior)
+        if any(isinstance(given, pd.DataFrame | pd.Series) for given in views.values()):
+            names = [f"factor {k}" for k in range(self.fit.n_components)]
+            found = tuple(pd.DataFrame(values, index=index, columns=names) for values in found)
+        return found if return_std else found[0]
+
+    def predict(self, views: Any, target: str | None = None, return_std: bool = False) -> Any:
+        data, index = self.read(views)
+        names, column = self._targets(views, data, target)
+        means, stds = {}, {}
+        for name, (values, std) in self._predicted(data, names).items():
+            means[name] = to_user(self.fit.schema, name, self._likelihood(name).decide(values), index)
+            stds[name] = std_to_user(self.fit.schema, name, std, index)
+        results = []
+        for parts in (means, stds):
+            if column is not None:
+                results.append(parts[names[0]][column])
+            elif target is not None:
+                results.append(parts[target])
+            else:
+                results.append(columns_absent_from(parts, views) if is_one_table(views) else parts)
+        return tuple(results) if return_std else results[0]
+
+    def predict_proba(self, views: Any, target: str) -> Any:
+        data, index = self.read(views)
+        (name,), column = self._targets(views, data, target)
+        view = self.fit.schema.types[name]
+        if not view.latent:
+            raise ValueError(f"{target!r} is real and has no probabilities; use predict(..., return_std=True).")
+        values, _ = self._predicted(data, [name])[name]
+        coding = self.fit.schema.codings[name]
+        if coding.container in ("array", "vector"):
+            return values
+        frame = pd.DataFrame(values, index=index, columns=list(coding.levels or coding.features))
+        return frame if column is None else frame[column]
+
+    def impute(self, views: Any, return_std: bool = False) -> Any:
+        given = self.given(views)
+        data, index = self.read(given)
+        filled, stds = {}, {}
+        for name, (values, std) in self._predicted(data, list(data)).items():
+            coded = data[name]
+            decided = self._likelihood(name).decide(values)
+            filled[name] = fill(self.fit.schema, name, given[name], decided, index)
+            if decided.ndim == 1:
+                std = np.take_along_axis(std, decided[:, None], axis=1)
+            seen = np.ones((1, 1), dtype=bool) if coded.observed is None else coded.observed
+            stds[name] = std_to_user(self.fit.schema, name, np.where(seen[:, : std.shape[1]], 0.0, std), index)
+        if is_one_table(views):
+            whole = merge_columns(views, filled)
+            return (whole, merge_columns(views, stds, zero=True)) if return_std else whole
+        return (filled, stds) if return_std else filled
+
+    def influence(self, target: str) -> dict[str, pd.Series]:
+        (name,), column = self._targets({}, {}, target)
+        codings = self.fit.schema.codings
+        rows = None if column is None else [codings[name].features.index(column)]
+        found = influence(self.fit.posterior, self.fit.spec, self.fit.schema.place(name), rows)
+        return {
+            other: pd.Series(found[self.fit.schema.place(other)], index=pd.Index(codings[other].latent_names))
+            for other in codings
+            if other != name
+        }
+
+    def score(self, views: Any) -> float:
+        data, index = self.read(views)
+        if len(index) == 0:
+            raise ValueError("score needs at least one row.")
+        total = log_likelihood(self._rows(data, unweighted(self.fit.spec)), self.fit.posterior)
+        return (total - self.fit.schema.log_jacobian(data, len(index))) / len(index)
+
+    def sample(self, n: int = 1, random_state: int | None = None) -> Any:
+        if isinstance(n, bool) or not isinstance(n, int | np.integer) or n < 0:
+            raise ValueError(f"n must be a whole number of rows, not {n!r}.")
+        rng = np.random.default_rng(seed_sequence(random_state))
+        drawn = draw_rows(self.fit.posterior, self.fit.spec, int(n), rng)
+        index = pd.RangeIndex(n)
+        views = {name: to_user(self.fit.schema, name, x, index) for name, x in zip(self.fit.schema.types, drawn)}
+        return columns_absent_from(views, pd.DataFrame()) if self.fit.schema.one_table else views
+
+    def given(self, views: Any) -> Mapping[str, Any]:
+        """What the user gives for new rows, as a dict of views."""
+        return new_views(self.fit.schema, views)
+
+    def read(self, views: Any) -> tuple[dict[str, CodedView], pd.Index]:
+        given = self.given(views)
+        return read_new(self.fit.schema, given, self.fit.dtype)
+
+    def _rows(self, data: dict[str, CodedView], spec: ModelSpec | None = None) -> Rows:
+        """Some rows, in which the views that were not given are missing."""
+        spec = spec or self.fit.spec
+        n = len(next(iter(data.values())).target)
+        absent = np.zeros((n, 1), dtype=bool)
+        every = [
+            data.get(view.name) or CodedView(view.likelihood.empty_target(n, view.n_features), absent)
+            for view in spec.views
+        ]
+        return make_rows(every, spec, self.fit.n_components, engine="memory")
+
+    def _predicted(self, data: dict[str, CodedView], names: Sequence[str]) -> dict[str, tuple[np.ndarray, np.ndarray]]:
+        """Values and standard deviations of some views, in the model's units."""
+        places = {name: self.fit.schema.place(name) for name in names}
+        found = predict_views(self._rows(data), self.fit.posterior, list(places.values()), self.fit.sharpness)
+        return {name: found[place] for name, place in places.items()}
+
+    def _likelihood(self, name: str) -> Likelihood:
+        return self.fit.schema.types[name].likelihood
+
+    def _targets(self, views: Any, data: dict[str, CodedView], target: str | None) -> tuple[list[str], Any]:
+        """The views to predict and, where the target is a column of one of them, which."""
+        codings = self.fit.schema.codings
+        if target is None:
+            if is_one_table(views):
+                names = [name for name, coding in codings.items() if not set(coding.features) <= set(views.columns)]
+            else:
+                names = [name for name in codings if name not in data]
+            if not names:
+                raise ValueError("Everything is given, so there is nothing to predict: leave some out, or use impute.")
+            return names, None
+        if isinstance(target, str) and target in codings:
+            if target in data and data[target].observed is None and len(data[target].target):
+                raise ValueError(f"{target!r} is the target but is given complete: leave it out.")
+            return [target], None
+        if self.fit.schema.one_table:
+            for name, coding in codings.items():
+                if target in coding.features:
+                    if is_one_table(views) and target in views and len(views) and views[target].notna().all():
+                        raise ValueError(f"{target!r} is the target but is given complete: leave it out.")
+                    return [name], target
+        raise ValueError(f"unknown target {target!r}; the model has the views {list(codings)}.")

@@ -1,0 +1,101 @@
+"""A fitted model: one frozen value that the estimator, answers, files, pictures and the report share."""
+
+from __future__ import annotations
+
+import platform
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import scipy
+import sklearn
+from sklearn.utils.validation import check_is_fitted
+
+from ..core.explained import order_factors
+from ..core.spec import ModelSpec
+from ..core.state import Posterior
+from ..data.schema import Schema
+from ..engines import Rows
+from ..fitting.restarts import Restart, Restarts
+from ..version import __version__
+from .inference import infer_factors
+
+
+@dataclass(frozen=True, eq=False)
+class Fitted:
+    """All that a fit leaves behind. Factors are ordered by the variance they explain, with fixed signs."""
+
+    schema: Schema
+    spec: ModelSpec
+    posterior: Posterior
+    sharpness: tuple[float, ...]  # of each view
+    index: pd.Index  # names of the training rows
+    factors: np.ndarray  # (N, K)
+    factors_std: np.ndarray  # (N, K)
+    r2: np.ndarray  # (K + 1, M): share of each view's variance, factor by factor and by all
+    elbo: float
+    elbo_path: np.ndarray
+    n_iter: int
+    converged: bool
+    restarts: tuple[Restart, ...]
+    provenance: dict[str, str]
+    dtype: str  # precision in which real views are stored
+
+    @property
+    def n_components(self) -> int:
+        return self.posterior.n_components
+
+    @property
+    def best_restart(self) -> int:
+        return int(np.argmax([restart.elbo for restart in self.restarts]))
+
+
+def make_fitted(
+    schema: Schema, rows: Rows, restarts: Restarts, index: pd.Index, dtype: str, earlier: Fitted | None = None
+) -> Fitted:
+    """From the end of the restarts; `earlier` is what there was, kept where its restart is still the best."""
+    best = restarts.best
+    if best is None:
+        assert earlier is not None  # some earlier restart was better
+        return replace(earlier, restarts=restarts.all)
+    assert best.state.stats is not None  # a run ends with a whole sweep
+    posterior, shares = order_factors(best.state.posterior, best.state.stats)
+    mean, std = infer_factors(rows, posterior, best.state.local)
+    return Fitted(
+        schema=schema,
+        spec=rows.spec,
+        posterior=posterior,
+        sharpness=(1.0,) * len(schema.types),
+        index=index,
+        factors=mean,
+        factors_std=std,
+        r2=shares,
+        elbo=best.state.bound,
+        elbo_path=np.asarray(best.path),
+        n_iter=best.n_sweeps,
+        converged=best.converged,
+        restarts=restarts.all,
+        provenance=provenance(),
+        dtype=dtype,
+    )
+
+
+FittedModel = Any  # an estimator that was fitted, or its `Fitted`
+
+
+def fitted_of(model: FittedModel) -> Fitted:
+    """The fit of an estimator, or the fit itself; scikit-learn's NotFittedError where there is none."""
+    if isinstance(model, Fitted):
+        return model
+    check_is_fitted(model, "fitted_")
+    return model.fitted_
+
+
+def provenance() -> dict[str, str]:
+    """When and with what a fit was made."""
+    packages = {"numpy": np, "scipy": scipy, "scikit-learn": sklearn, "pandas": pd}
+    versions = {"sshiba": __version__} | {name: package.__version__ for name, package in packages.items()}
+    now = datetime.now(UTC).isoformat(timespec="seconds")
+    return {"fitted": now, "python": platform.python_version(), **versions}

@@ -1,0 +1,89 @@
+"""What a posterior says about rows, seen in the fit or new, in the model's units: factors, predictions, scores."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+
+import numpy as np
+from sklearn.exceptions import ConvergenceWarning
+
+from ..core.bound import rows_bound
+from ..core.likelihoods import PredictiveX
+from ..core.predictive import predictive_x
+from ..core.spec import ModelSpec
+from ..core.state import Posterior
+from ..engines import RowPosterior, Rows
+from ..engines.protocol import Local
+
+CHUNK_BYTES = 2**26  # working memory of predictions
+
+
+def infer_factors(rows: Rows, posterior: Posterior, local: Local | None = None) -> tuple[np.ndarray, np.ndarray]:
+    """Means and standard deviations of z, (N, K), in the order of the rows that were given."""
+    mean = np.empty((rows.n_rows, posterior.n_components))
+    std = np.empty_like(mean)
+    for part in settled(rows.infer(posterior, local)):
+        mean[part.rows] = part.z_mean
+        std[part.rows] = np.sqrt(np.diagonal(part.z_cov, axis1=1, axis2=2))
+    return mean, std
+
+
+def predict_views(
+    rows: Rows, posterior: Posterior, targets: Sequence[int], sharpness: Sequence[float]
+) -> dict[int, tuple[np.ndarray, np.ndarray]]:
+    """Values and standard deviations of some views on all rows."""
+    out: dict[int, tuple[np.ndarray, np.ndarray]] = {}
+    for i in targets:
+        width = rows.spec.views[i].n_features
+        out[i] = (np.empty((rows.n_rows, width)), np.empty((rows.n_rows, width)))
+    for part in settled(rows.infer(posterior)):
+        for i in targets:
+            for places, x in predictive_parts(part, posterior, i):
+                value, std = rows.spec.views[i].likelihood.predict(x.sharpened(sharpness[i]))
+                out[i][0][places], out[i][1][places] = value, std
+    return out
+
+
+def predictive_parts(part: RowPosterior, posterior: Posterior, i: int) -> Iterator[tuple[np.ndarray, PredictiveX]]:
+    """The predictive x of view i for some rows at a time, with their places."""
+    view, n_components = posterior.views[i], posterior.n_components
+    # D·K for z_factor; where features have covariances of their own and rows, too, also K²/2 for <zzᵀ>.
+    cells = len(view.b_mean) * n_components + n_components**2
+    step = max(1, CHUNK_BYTES // (8 * cells))
+    for start in range(0, len(part.rows), step):
+        some = part.part(slice(start, start + step))
+        yield some.rows, predictive_x(view, some.z_mean, some.z_cov)
+
+
+def log_likelihood(rows: Rows, posterior: Posterior) -> float:
+    """Σ_n of the bound on log p(row), the globals fixed at their posterior."""
+    local, converged = rows.settle(posterior, rows.start(posterior))
+    if not converged:
+        warn_unsettled()
+    _, stats = rows.step(posterior, local, hold_x=True)
+    return rows_bound(posterior, stats)
+
+
+def settled(parts: Iterator[RowPosterior]) -> Iterator[RowPosterior]:
+    """The same parts; a warning at the end where some of them had not converged."""
+    converged = True
+    for part in parts:
+        converged &= part.converged
+        yield part
+    if not converged:
+        warn_unsettled()
+
+
+def warn_unsettled() -> None:
+    warnings.warn(
+        "The factors of some rows had not converged when their inference ended; their values may be slightly off.",
+        ConvergenceWarning,
+        stacklevel=4,
+    )
+
+
+def unweighted(spec: ModelSpec) -> ModelSpec:
+    """Every view counted once, as a likelihood needs it."""
+    return ModelSpec(tuple(replace(view, weight=1.0) for view in spec.views))

@@ -1,0 +1,94 @@
+"""How sharply the classes of a categorical view are told apart, from the training rows.
+
+q(x) q(z) leaves out the covariance of x and z, so the weights that carry z to the classes come out too small, and class
+probabilities too near to each other: on digits 92 % of the guesses were right at a mean confidence of 67 %. Which class
+is likeliest hardly depends on it. One number a view repairs it: c in p(t | c·y), y = zWᵀ + b, such that labels of
+training rows, predicted from their other views alone, are likeliest.
+
+No row may be judged by weights that have seen its own label. W is a ridge regression of <x> on z, in which row n has
+the leverage h = zᵀΣ_W z + Var b and the residual <x> − y = ∇ log ξ: without the row, y is y − h/(1 − h) (<x> − y).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+
+import numpy as np
+
+from ..core.coded import CodedView
+from ..core.likelihoods import PredictiveX
+from ..core.predictive import predictive_x
+from ..core.spec import ModelSpec
+from ..core.state import Posterior
+from ..engines import make_rows
+
+MOST_ROWS = 400
+STEP, LARGEST = 1.3, 25.0
+SPREAD = 0.5  # of log c before the labels are seen
+SMALLEST = 1e-12  # a probability is taken to be at least this
+
+
+def find_sharpness(
+    data: Sequence[CodedView],
+    spec: ModelSpec,
+    posterior: Posterior,
+    out_of_time: Callable[[], bool] = lambda: False,
+) -> tuple[float, ...]:
+    """A factor for each view: 1 but for those that need it and can be predicted from others.
+
+    `out_of_time` is asked between two steps; once it says so, the best factors so far are returned.
+    """
+    return tuple(
+        _of_view(i, data, spec, posterior, out_of_time)
+        if view.likelihood.needs_sharpness and len(data) > 1 and not out_of_time()
+        else 1.0
+        for i, view in enumerate(spec.views)
+    )
+
+
+def _of_view(
+    i: int, data: Sequence[CodedView], spec: ModelSpec, posterior: Posterior, out_of_time: Callable[[], bool]
+) -> float:
+    others = [view.observed_rows for j, view in enumerate(data) if j != i]
+    useful = np.flatnonzero(data[i].observed_rows & np.any(others, axis=0))
+    if len(useful) < 2 * spec.views[i].n_features:
+        return 1.0
+    chosen = np.sort(np.random.default_rng(0).permutation(useful)[:MOST_ROWS])
+    shown = [view.take(chosen) for view in data]
+    shown[i] = shown[i].hidden()
+    likelihood = spec.views[i].likelihood
+    parts: list[tuple[np.ndarray, PredictiveX]] = []
+    for part in make_rows(shown, spec, posterior.n_components, engine="memory").infer(posterior):
+        codes, x = data[i].target[chosen[part.rows]], predictive_x(posterior.views[i], part.z_mean, part.z_cov)
+        leverage = np.minimum(x.own_var, 0.9)
+        residual = likelihood.infer_x(codes, x.mean, x.noise_var, None).mean - x.mean
+        x = replace(x, mean=x.mean - leverage / (1 - leverage) * residual)
+        parts.append((codes, with_independent_classes(x)))
+
+    def loss(c: float) -> float:
+        """−log p of the labels, and of c."""
+        total = 0.5 * (np.log(c) / SPREAD) ** 2
+        for codes, x in parts:
+            proba = likelihood.predict(x.sharpened(c))[0]
+            total -= np.log(np.maximum(proba[np.arange(len(codes)), codes], SMALLEST)).sum()
+        return float(total)
+
+    best, least = 1.0, loss(1.0)
+    for step in (STEP, 1 / STEP):
+        c, worse = best * step, False
+        while not worse and 1 / LARGEST < c < LARGEST and not out_of_time():
+            found = loss(c)
+            worse = found >= least
+            if not worse:
+                best, least, c = c, found, c * step
+        if best != 1.0:
+            break
+    return best
+
+
+def with_independent_classes(x: PredictiveX) -> PredictiveX:
+    """What z does to the differences between classes, as if independent: it needs no draws, and c hardly moves."""
+    centred = x.z_factor - x.z_factor.mean(axis=1, keepdims=True)
+    own_var = x.own_var + (centred**2).sum(axis=-1)
+    return replace(x, z_factor=np.zeros((1, x.mean.shape[1], 1)), own_var=own_var)

@@ -1,0 +1,145 @@
+"""The loop: sweep, prune, stop; and what it reports."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+
+from ..core.state import Posterior
+from ..engines.protocol import Rows
+from .budget import Budget, FitOptions
+from .size import prune, try_other_size
+from .sweep import State, sweep
+
+HOLD_X = 10  # sweeps in which W learns from the first, confident q(x)
+WARM_UP = 20  # plain sweeps before the first rotation; earlier ones prune too much
+FIRST_TRIAL = 100.0  # times tol: the rise per sweep at which a smaller model is first tried
+SETTLING = 50  # rounds in which q(x) of a run that goes on is found again
+LONGEST_WAIT = 16  # sweeps between two rotations
+WORTHWHILE = 0.1  # of the rise of a sweep: a rotation that gains less is done more rarely
+
+
+def run(
+    rows: Rows,
+    start: StartingPoint,
+    options: FitOptions,
+    callback: Callable[[Progress], object] | None = None,
+    on_pause: Callable[[Fit], object] | None = None,
+    stop_requests: Sequence[int] = (),
+) -> Fit:
+    """Sweep until the bound rises by less than `tol`, and neither a factor less nor one more gives a higher one.
+
+    `callback` is called after each sweep, `on_pause` with the present state now and then; a stop request ends the run.
+    """
+    paused = time.perf_counter()
+    budget = Budget(options, start.n_sweeps, stop_requests)
+    state, path, converged = first_state(rows, start), list(start.path), False
+    rotations = Schedule(options.rotate, max(WARM_UP, start.n_sweeps) + 1)
+    patience = FIRST_TRIAL
+
+    def so_far(interrupted: bool = False) -> Fit:
+        return Fit(state, path, budget.n_sweeps, converged, budget.seconds, interrupted)
+
+    try:
+        while not converged and not budget.exhausted:
+            rotating = rotations.due(budget.n_sweeps + 1)
+            new = sweep(rows, state, rotating, hold_x=budget.n_sweeps < HOLD_X)
+            budget.n_sweeps += 1
+            rise = new.bound - state.bound
+            rotations.learn(budget.n_sweeps, new.gain, rise, options.tol)
+            path.append(new.bound)
+            state = prune(new, options.prune_tol)
+            if callback is not None:
+                callback(Progress(budget.n_sweeps, new.bound, rise, state.posterior.n_components, budget.seconds))
+            now = time.perf_counter()
+            if on_pause is not None and now - paused > options.pause and state.stats is not None:
+                on_pause(so_far(interrupted=True))
+                paused = now
+            if rise < patience * options.tol and budget.n_sweeps > WARM_UP and rotating == options.rotate:
+                settled = rise < options.tol
+                other = try_other_size(rows, state, options, budget, settled, start.n_components)
+                if other is not None:
+                    state = other
+                    path.append(state.bound)
+                elif not budget.exhausted:  # else the trial was cut short, and says nothing
+                    converged = settled
+                    patience = max(1.0, min(patience, rise / max(options.tol, 1e-300)) / 10)
+    except KeyboardInterrupt:
+        if len(path) == len(start.path):  # nothing was done yet that could be kept
+            raise
+        return replace(with_statistics(rows, so_far()), interrupted=True)
+    return replace(with_statistics(rows, so_far()), interrupted=bool(stop_requests))
+
+
+def first_state(rows: Rows, start: StartingPoint) -> State:
+    """At a fresh start q(x) is a confident one; of a run that goes on it is found again, with the globals held."""
+    local = rows.start(start.posterior)
+    if start.n_sweeps > HOLD_X:
+        local, _ = rows.settle(start.posterior, local, SETTLING)
+    return State(start.posterior, local)
+
+
+def with_statistics(rows: Rows, fit: Fit) -> Fit:
+    """Factors pruned in the last sweep, or a run without any sweep, need one more."""
+    if fit.state.stats is not None:
+        return fit
+    state = sweep(rows, fit.state, rotating=False)
+    return replace(fit, state=state, path=[*fit.path, state.bound], n_sweeps=fit.n_sweeps + 1)
+
+
+@dataclass
+class Schedule:
+    """When to rotate: after the warm-up; the less it gains beside the plain updates, the more rarely."""
+
+    wanted: bool
+    next: int
+    wait: int = 1
+
+    def due(self, number: int) -> bool:
+        return self.wanted and number >= self.next
+
+    def learn(self, number: int, gain: float | None, rise: float, tol: float) -> None:
+        """`gain` is None where the sweep did not rotate: if it stalled, only a rotation can say whether it is over."""
+        if gain is None:
+            self.next = min(self.next, number + 1) if rise < tol and number > WARM_UP else self.next
+        else:
+            self.wait = min(2 * self.wait, LONGEST_WAIT) if gain < WORTHWHILE * rise else 1
+            self.next = number + self.wait
+
+
+@dataclass(frozen=True)
+class Progress:
+    """What a callback is told after each sweep (of parallel restarts: after each restart)."""
+
+    sweep: int
+    elbo: float
+    rise: float
+    n_components: int
+    seconds: float
+    restart: int = 0
+
+
+@dataclass(frozen=True)
+class Fit:
+    """The end of one run, or where it was stopped by the user.
+
+    `path` holds the bound after each accepted sweep; `n_sweeps` counts all of them, those of trials too.
+    """
+
+    state: State
+    path: list[float]
+    n_sweeps: int
+    converged: bool
+    seconds: float
+    interrupted: bool = False
+
+
+@dataclass(frozen=True)
+class StartingPoint:
+    """Where a run starts: a random posterior, or one that was stopped after some sweeps."""
+
+    posterior: Posterior
+    n_components: int  # the most factors it may have
+    path: tuple[float, ...] = ()
+    n_sweeps: int = 0

@@ -1,0 +1,142 @@
+"""Several runs from random starts, one after the other or side by side, and Ctrl-C."""
+
+from __future__ import annotations
+
+import signal
+import threading
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+
+import numpy as np
+from joblib import Parallel, cpu_count, delayed, effective_n_jobs
+from threadpoolctl import threadpool_limits
+
+from ..engines.protocol import Rows
+from .budget import FitOptions
+from .loop import Fit, Progress, StartingPoint, run
+
+
+@dataclass(frozen=True)
+class Restart:
+    """How one random start ended, and the bound after each of its sweeps."""
+
+    elbo: float
+    n_components: int
+    n_iter: int
+    converged: bool
+    seconds: float
+    interrupted: bool
+    path: np.ndarray
+
+    @classmethod
+    def of(cls, fit: Fit) -> Restart:
+        end = fit.state
+        sizes = (end.bound, end.posterior.n_components, fit.n_sweeps)
+        return cls(*sizes, fit.converged, fit.seconds, fit.interrupted, np.asarray(fit.path))
+
+
+@dataclass(frozen=True)
+class Restarts:
+    """How each restart ended, and the whole of the best one; None where that is one of those that came before."""
+
+    all: tuple[Restart, ...]
+    best: Fit | None = None
+
+    def add(self, fit: Fit) -> Restarts:
+        """With one more; the states of all but the best are let go."""
+        better = not self.all or fit.state.bound > max(restart.elbo for restart in self.all)
+        return Restarts((*self.all, Restart.of(fit)), fit if better else self.best)
+
+    @property
+    def interrupted(self) -> bool:
+        return bool(self.all) and self.all[-1].interrupted
+
+
+def run_restarts(
+    rows: Rows,
+    n_components: int,
+    options: FitOptions,
+    seeds: Sequence[np.random.SeedSequence],
+    n_jobs: int | None = None,
+    callback: Callable[[Progress], object] | None = None,
+    on_pause: Callable[[Restarts], object] | None = None,
+    start: StartingPoint | None = None,
+    before: Sequence[Restart] = (),
+) -> Restarts:
+    """Independent runs from random starts, in the order of their seeds; the first may go on from `start`.
+
+    `before` are restarts that were done earlier. A run that the user interrupts is the last. With `on_pause` they run
+    one after the other.
+    """
+
+    def starting_point(number: int) -> StartingPoint:
+        if number == 0 and start is not None:
+            return start
+        rng = np.random.default_rng(seeds[number])
+        return StartingPoint(rows.first_posterior(n_components, rng), n_components)
+
+    def notify(progress: Progress, number: int) -> None:
+        if callback is not None:
+            callback(replace(progress, restart=len(before) + number))
+
+    done = Restarts(tuple(before))
+    if len(seeds) == 1 or effective_n_jobs(n_jobs) == 1 or on_pause is not None:
+        with ctrl_c() as stop_requests:
+            for number in range(len(seeds)):
+
+                def pause(fit: Fit, done: Restarts = done) -> None:
+                    if on_pause is not None:
+                        on_pause(done.add(fit))
+
+                def each_sweep(progress: Progress, number: int = number) -> None:
+                    notify(progress, number)
+
+                on_its_pause = pause if on_pause is not None else None
+                fit = run(rows, starting_point(number), options, each_sweep, on_its_pause, stop_requests)
+                done = done.add(fit)
+                if done.interrupted:
+                    break
+        return done
+    workers = min(len(seeds), effective_n_jobs(n_jobs))
+    threads = max(1, cpu_count() // workers)
+    fits = Parallel(n_jobs=workers, return_as="generator")(
+        delayed(_in_worker)(rows, starting_point(number), options, threads) for number in range(len(seeds))
+    )
+    try:
+        for number, fit in enumerate(fits):
+            done = done.add(fit)
+            end = fit.state
+            notify(Progress(fit.n_sweeps, end.bound, 0.0, end.posterior.n_components, fit.seconds), number)
+    except KeyboardInterrupt:
+        if len(done.all) == len(before):
+            raise
+    return done
+
+
+def _in_worker(rows: Rows, start: StartingPoint, options: FitOptions, threads: int) -> Fit:
+    with threadpool_limits(threads):
+        return run(rows, start, options)
+
+
+@contextmanager
+def ctrl_c() -> Iterator[list[int]]:
+    """Ctrl-C as a list of stop requests, looked at between sweeps; pressed again, it interrupts at once.
+
+    An exception in the midst of a sweep could hit compiled code, which turns it into another one.
+    """
+    requests: list[int] = []
+    if threading.current_thread() is not threading.main_thread():
+        yield requests
+        return
+
+    def note(number: int, frame: object) -> None:
+        if requests:
+            raise KeyboardInterrupt
+        requests.append(number)
+
+    before = signal.signal(signal.SIGINT, note)
+    try:
+        yield requests
+    finally:
+        signal.signal(signal.SIGINT, before)

@@ -1,0 +1,87 @@
+"""How many factors: those that explain nothing are dropped, and a model with one less or one more is given a try."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from ..core.explained import largest_share
+from ..engines.protocol import Rows
+from .budget import Budget, FitOptions
+from .sweep import State, sweep
+
+TRIAL_SWEEPS = 10  # what a model with a factor less gets to show that its bound is higher
+BIRTH_SWEEPS = 20  # the same for a factor more
+CANDIDATES = 3  # weakest factors, each left out for trial at convergence
+BIRTH_SCALE = 0.3  # of the random weights of a start
+
+
+def prune(state: State, prune_tol: float) -> State:
+    """Drop the factors that explain less than `prune_tol` of every view. The bound starts anew: the model changed."""
+    if state.stats is None or state.posterior.n_components == 1:
+        return state
+    share = largest_share(state.posterior, state.stats)
+    keep = np.flatnonzero(share > prune_tol)
+    if len(keep) == len(share):
+        return state
+    return keep_factors(state, keep if len(keep) else np.array([int(np.argmax(share))]))
+
+
+def keep_factors(state: State, keep: np.ndarray) -> State:
+    """The same state with only some of its factors, before any update has seen it; of none, the last with no weight."""
+    if len(keep):
+        return State(state.posterior.select_factors(keep), state.local)
+    return State(state.posterior.select_factors(np.array([0]), signs=0.0), state.local)
+
+
+def try_other_size(
+    rows: Rows, state: State, options: FitOptions, budget: Budget, settled: bool, most: int
+) -> State | None:
+    """A model with a factor less, or at convergence with one more, if its bound is higher."""
+    seed = budget.n_sweeps
+    other = try_smaller(rows, state, options, budget, CANDIDATES if settled else 1)
+    if other is None and settled and state.posterior.n_components < most:
+        other = try_larger(rows, state, options, budget, seed)
+    return other
+
+
+def try_smaller(rows: Rows, state: State, options: FitOptions, budget: Budget, n_candidates: int) -> State | None:
+    """Drop one of the weakest factors as long as the bound is higher without it.
+
+    A factor can sit for ever at a small local optimum that costs more than it explains; its removal is a step that
+    coordinate ascent cannot take.
+    """
+    best, found = None, True
+    while found and state.stats is not None:
+        share = largest_share(state.posterior, state.stats)
+        if len(share) == 1 and share[0] <= options.prune_tol:
+            break
+        found = False
+        for weak in np.argsort(share)[:n_candidates]:
+            smaller = keep_factors(state, np.delete(np.arange(len(share)), weak))
+            trial = attempt(rows, smaller, state.bound, budget, TRIAL_SWEEPS, options.rotate)
+            if trial is not None:
+                best, state, found = trial, trial, True
+                break
+    return best
+
+
+def try_larger(rows: Rows, state: State, options: FitOptions, budget: Budget, seed: int) -> State | None:
+    """Add a faint random factor; keep it if the bound is soon higher with it. Early rotations prune one too many."""
+    born = rows.first_posterior(1, np.random.default_rng(seed))
+    larger = State(state.posterior.add_factors(born, BIRTH_SCALE), state.local)
+    return attempt(rows, larger, state.bound + options.tol, budget, BIRTH_SWEEPS, rotating=False)
+
+
+def attempt(rows: Rows, trial: State, bound: float, budget: Budget, n_sweeps: int, rotating: bool) -> State | None:
+    """A few sweeps in which `trial` must pass `bound`; None where it does not, or where the budget ends before."""
+    for left in reversed(range(n_sweeps)):
+        if budget.exhausted:
+            return None
+        before, trial = trial.bound, sweep(rows, trial, rotating)
+        budget.n_sweeps += 1
+        if trial.bound > bound:
+            return trial
+        # Rises shrink from sweep to sweep: what does not arrive at the present pace never will.
+        if trial.bound + left * (trial.bound - before) < bound:
+            return None
+    return None

@@ -1,0 +1,77 @@
+"""A sweep: local step, global step, rotation, and the bound, which may not fall."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from ..core.bound import elbo
+from ..core.global_step import GLOBAL_UPDATES, Residuals, apply_update, global_step
+from ..core.rotation import find_rotation, objective, rotate
+from ..core.spec import ModelSpec
+from ..core.state import Posterior, Stats
+from ..engines.protocol import Local, Rows
+
+ROUNDING = 1e-9  # of the size of the bound: a fall beyond it is an error
+
+
+class BoundError(ArithmeticError):
+    """The bound fell, which exact coordinate ascent cannot do."""
+
+
+@dataclass(frozen=True)
+class State:
+    """A fit after a sweep.
+
+    `size` is the sum of the absolute terms of the bound, the measure of its rounding; `gain` is what the rotation
+    brought, None without one.
+    """
+
+    posterior: Posterior
+    local: Local
+    stats: Stats | None = None
+    bound: float = -np.inf
+    size: float = 0.0
+    gain: float | None = None
+
+
+def sweep(rows: Rows, state: State, rotating: bool, hold_x: bool = False) -> State:
+    """Local step, global step, rotation; the bound may not fall."""
+    local, stats = rows.step(state.posterior, state.local, hold_x)
+    posterior, residuals = global_step(stats, state.posterior, rows.spec)
+    gain = None
+    if rotating:
+        R, gain = find_rotation(objective(posterior, stats, rows.spec))
+        if gain > 0:
+            posterior, stats = rotate(posterior, stats, rows.spec, R)
+    new = replace(with_bound(rows.spec, posterior, local, stats, residuals), gain=gain)
+    if not new.bound >= state.bound - ROUNDING * new.size:
+        raise BoundError(explain_fall(rows, state, new, hold_x))
+    return new
+
+
+def with_bound(
+    spec: ModelSpec, posterior: Posterior, local: Local, stats: Stats, residuals: Residuals | None = None
+) -> State:
+    terms = elbo(posterior, stats, spec, residuals).values()
+    return State(posterior, local, stats, sum(terms), sum(abs(t) for t in terms))
+
+
+def explain_fall(rows: Rows, before: State, after: State, hold_x: bool) -> str:
+    """Repeat a sweep update by update, and name the one that lowered the bound."""
+    local, stats = rows.step(before.posterior, before.local, hold_x)
+    state = with_bound(rows.spec, before.posterior, local, stats)
+    culprit = "the local step (z, x)"
+    if state.bound >= before.bound - ROUNDING * state.size:
+        culprit = "the rotation"
+        for name in GLOBAL_UPDATES:
+            new = with_bound(rows.spec, apply_update(name, stats, state.posterior, rows.spec), local, stats)
+            if not new.bound >= state.bound - ROUNDING * new.size:
+                culprit = name
+                break
+            state = new
+    return (
+        f"The bound fell from {before.bound:.12g} to {after.bound:.12g}, in {culprit}. "
+        "This should not happen; please report it with the data's shapes and options."
+    )

@@ -1,0 +1,192 @@
+"""The numbers behind the pictures, as DataFrames. The report draws the same ones."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pandas as pd
+from scipy.stats import norm
+
+from ..core.explained import feature_relevance
+from ..evaluate import Check, reliability
+from ..fitted.answers import Answers
+from ..fitted.describe import r2_table
+from ..fitted.fitted import Fitted, FittedModel, fitted_of
+
+LEVELS = np.linspace(0.05, 0.95, 19)  # of the intervals whose coverage is told
+WEIGHTS = ["feature", "factor", "weight", "std"]  # columns
+
+
+def overview_data(model: FittedModel, views: Any) -> pd.DataFrame:
+    """The share of each view's cells that each row has, rows x views."""
+    fit = fitted_of(model)
+    data, index = Answers(fit).read(views)
+    shares = {}
+    for name in fit.schema.types:
+        coded = data.get(name)
+        if coded is None:
+            shares[name] = np.zeros(len(index))
+        elif coded.observed is None:
+            shares[name] = np.ones(len(index))
+        else:
+            shares[name] = coded.observed.mean(axis=1)
+    return pd.DataFrame(shares, index=index)
+
+
+def by_pattern(shares: pd.DataFrame) -> pd.DataFrame:
+    """The rows of `overview_data` in the order in which they are drawn: by the views they lack, then by their cells."""
+    values = shares.to_numpy()
+    keys = np.concatenate([values > 0, values], axis=1)
+    return shares.iloc[np.lexsort(-keys.T[::-1])]  # its last key counts first
+
+
+def elbo_data(model: FittedModel) -> pd.DataFrame:
+    """The bound after each sweep of each restart: restart, sweep, elbo, best."""
+    fit = fitted_of(model)
+    parts = [
+        pd.DataFrame({"restart": i, "sweep": np.arange(1, len(one.path) + 1), "elbo": one.path})
+        for i, one in enumerate(fit.restarts)
+    ]
+    parts = [part.assign(best=i == fit.best_restart) for i, part in enumerate(parts)]
+    return pd.concat(parts, ignore_index=True)
+
+
+def variance_explained_data(model: FittedModel) -> pd.DataFrame:
+    """The share of each view's variance that each factor explains alone, factors x views."""
+    return r2_table(fitted_of(model)).drop(index="all").rename_axis("factor")
+
+
+def factor_relevance_data(model: FittedModel) -> pd.DataFrame:
+    """1/E[alpha] of each factor as a share of the view's largest, factors x views."""
+    fit = fitted_of(model)
+    relevances = {name: 1 / view.alpha.mean for name, view in zip(fit.schema.types, fit.posterior.views)}
+    table = pd.DataFrame({name: values / values.max() for name, values in relevances.items()})
+    return table.rename_axis("factor")
+
+
+def weights_data(model: FittedModel, view: str, factor: int | None = None) -> pd.DataFrame:
+    """The weights of a view: feature, factor, weight, std; those of one factor by size, the largest first.
+
+    In the model's units, standard deviations of each feature unless `scale=False`, so that they can be compared;
+    `weights_` has them in the data's units.
+    """
+    fit = fitted_of(model)
+    names, q = _names(fit, view), fit.posterior.views[fit.schema.place(view)]
+    means, stds = q.w_mean, np.sqrt(np.maximum(q.w_second - q.w_mean**2, 0.0))
+    factors = range(fit.n_components) if factor is None else [_factor(fit, factor)]
+    parts = [
+        pd.DataFrame({"feature": names, "factor": k, "weight": means[:, k], "std": stds[:, k]}, columns=WEIGHTS)
+        for k in factors
+    ]
+    table = pd.concat(parts, ignore_index=True)
+    if factor is None:
+        return table
+    return table.iloc[np.argsort(-table["weight"].abs().to_numpy(), kind="stable")].reset_index(drop=True)
+
+
+def feature_relevance_data(model: FittedModel, view: str) -> pd.DataFrame:
+    """How relevant each feature of a view is, the most relevant first: feature, relevance, place."""
+    fit = fitted_of(model)
+    names = _names(fit, view)
+    place = fit.schema.place(view)
+    relevance = feature_relevance(fit.posterior.views[place], fit.spec.views[place])
+    table = pd.DataFrame({"feature": names, "relevance": relevance, "place": range(len(names))})
+    return table.sort_values("relevance", ascending=False, kind="stable", ignore_index=True)
+
+
+def factors_data(model: FittedModel, x: int = 0, y: int = 1, colour: Any = None) -> pd.DataFrame:
+    """Two factors of each training row with their standard deviations, and what colours the points."""
+    fit = fitted_of(model)
+    n_rows, alone = len(fit.factors), fit.n_components == 1
+    values, stds = fit.factors, fit.factors_std
+    x, y = _factor(fit, x), _factor(fit, 0 if alone else y)
+    table = pd.DataFrame(
+        {
+            "x": values[:, x],
+            "y": np.arange(n_rows) if alone else values[:, y],
+            "x_std": stds[:, x],
+            "y_std": np.zeros(n_rows) if alone else stds[:, y],
+        },
+        index=fit.index,
+    )
+    if colour is not None:
+        table["colour"] = _per_row(fit, colour)
+    return table
+
+
+def _per_row(fit: Fitted, colour: Any) -> Any:
+    """One value for each training row, from whatever holds them."""
+    n_rows = len(fit.factors)
+    if isinstance(colour, str | bytes) or not hasattr(colour, "__len__"):
+        raise TypeError(f"colour must have a value for each of the {n_rows} rows, not be {colour!r}.")
+    if isinstance(colour, pd.Series):
+        if not colour.index.is_unique:
+            raise ValueError("colour has several rows of one name.")
+        if not fit.index.isin(colour.index).any():
+            raise ValueError("no row of the model is in colour's index; give colour.to_numpy() to go by order.")
+        return colour.reindex(fit.index).array
+    if np.ndim(colour) != 1 or len(colour) != n_rows:
+        shape = " x ".join(str(n) for n in np.shape(colour))
+        raise ValueError(f"colour has {shape} values, and the model {n_rows} rows.")
+    return pd.Series(colour).array
+
+
+def factor_correlation_data(model: FittedModel) -> pd.DataFrame:
+    """Correlations between the factors of the training rows; they should be small off the diagonal."""
+    fit = fitted_of(model)
+    factors = fit.factors - fit.factors.mean(axis=0)
+    size = np.sqrt((factors**2).sum(axis=0))
+    size[size == 0] = 1.0
+    return pd.DataFrame((factors / size).T @ (factors / size)).rename_axis("factor")
+
+
+def imputation_data(checks: dict[str, Check], view: str) -> pd.DataFrame:
+    """The hidden cells of a view: row, feature, truth, predicted; of a real view also std.
+
+    `checks` comes from `sshiba.evaluate.check`.
+    """
+    one = _one_check(checks, view)
+    rows, columns = np.nonzero(one.hidden)
+    table = pd.DataFrame(
+        {
+            "row": rows,
+            "feature": pd.array(one.names, dtype=object)[columns],
+            "truth": one.truth[rows, columns],
+            "predicted": one.found[rows, columns],
+        }
+    )
+    return table if one.std is None else table.assign(std=one.std[rows, columns])
+
+
+def calibration_data(checks: dict[str, Check], view: str) -> pd.DataFrame:
+    """What was promised against what happened: promised, happened, n.
+
+    Real: the share of hidden cells inside central intervals of each level. Binary and categorical: how often what
+    was given a probability was true, in ten bins.
+    """
+    cells = imputation_data(checks, view)
+    if "std" in cells:
+        error = (cells["truth"] - cells["predicted"]).abs() / cells["std"]
+        happened = [float((error <= norm.ppf(0.5 + level / 2)).mean()) for level in LEVELS]
+        return pd.DataFrame({"promised": LEVELS, "happened": happened, "n": len(cells)})
+    return reliability(cells["truth"].to_numpy(), cells["predicted"].to_numpy())
+
+
+def _one_check(checks: dict[str, Check], view: str) -> Check:
+    if view not in checks:
+        raise ValueError(f"unknown view {view!r}; there are {list(checks)}.")
+    return checks[view]
+
+
+def _names(fit: Fitted, view: str) -> list:
+    """The names of a view's features or classes."""
+    if view not in fit.schema.types:
+        raise ValueError(f"unknown view {view!r}; the model has the views {list(fit.schema.types)}.")
+    return list(fit.schema.codings[view].latent_names)
+
+
+def _factor(fit: Fitted, k: int) -> int:
+    if not 0 <= k < fit.n_components:
+        raise ValueError(f"there is no factor {k!r}; the model has {fit.n_components}, counted from 0.")
+    return int(k)

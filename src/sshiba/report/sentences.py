@@ -1,0 +1,122 @@
+"""One sentence or two for each part of the report, made from its numbers."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+from ..data.wording import counted
+from ..fitted.describe import inits_table
+from ..fitted.fitted import Fitted
+
+SHARED = 0.01  # of a view's variance: from here on a factor counts as part of it
+NOTHING = 1e-6  # of a view's variance: what is below it is no factor
+MOST_NAMES = 6  # in a sentence
+CLOSE = 1e-4  # of the bound's size: restarts this near to the best found the same
+
+
+def listed(parts: Sequence[Any]) -> str:
+    words = [str(part) for part in parts]
+    return words[0] if len(words) == 1 else f"{', '.join(words[:-1])} and {words[-1]}"
+
+
+def views(fit: Fitted, table: pd.DataFrame) -> str:
+    n_rows, widths = len(fit.factors), table["size"]
+    missing = float((table["missing"] * widths).sum() / widths.sum())
+    words = (
+        f"{counted(n_rows, 'row')} in {counted(len(table), 'view')}, {counted(int(widths.sum()), 'feature')} in all. "
+    )
+    if missing == 0:
+        return words + "Nothing is missing."
+    worst = table.iloc[int(table["missing"].argmax())]
+    few = "Less than 1 %" if missing < 0.01 else f"{missing:.0%}"
+    most = f", most in {worst['view']} ({worst['missing']:.0%})" if len(table) > 1 else ""
+    return f"{words}{few} of the cells are missing{most}."
+
+
+def overview(shares: pd.DataFrame) -> str:
+    complete = int((shares == 1).all(axis=1).sum())
+    absent = {name: int((shares[name] == 0).sum()) for name in shares}
+    gone = [f"{name} of {counted(n, 'row')}" for name, n in absent.items() if n]
+    words = f"{counted(complete, 'row')} of {len(shares):,} {'is' if complete == 1 else 'are'} complete in all views"
+    return words + (f"; missing altogether: {listed(gone)}." if gone else "; no row lacks a whole view.")
+
+
+def convergence(fit: Fitted) -> str:
+    inits, bound = inits_table(fit.restarts), f"{fit.elbo:,.1f} nats"
+    if fit.converged:
+        words = f"The bound stopped rising at {bound} after {counted(fit.n_iter, 'sweep')}."
+    else:
+        words = f"The bound was still rising at {bound} after {counted(fit.n_iter, 'sweep')}: the fit is not finished."
+    if len(inits) == 1:
+        return words + " One random start was made; several (n_init) tell how far the result depends on it."
+    close = int((inits["elbo"] >= fit.elbo - CLOSE * abs(fit.elbo)).sum())
+    low, high = int(inits["n_components"].min()), int(inits["n_components"].max())
+    found = counted(low, "factor") if low == high else f"{low} to {high} factors"
+    agree = f"Of {len(inits)} random starts {close} ended within {CLOSE:.2%} of the best (itself counted)"
+    return f"{words} {agree}; they found {found}."
+
+
+def variance(fit: Fitted) -> str:
+    names, r2 = [str(name) for name in fit.schema.types], fit.r2
+    if r2[:-1].max() < NOTHING:
+        return "No factor was found: what is seen of a row does not tell of its other cells."
+    order = np.argsort(-r2[-1], kind="stable")[:MOST_NAMES]
+    parts = [f"{r2[-1, m]:.0%} of {names[m]}" for m in (order if len(names) > MOST_NAMES else range(len(names)))]
+    alone, totals = r2[:-1], listed(parts + (["less of the others"] if len(names) > MOST_NAMES else []))
+    factor, view = divmod(int(np.argmax(alone)), len(names))
+    words = f"Together {counted(len(alone), 'factor')} explain{'s' if len(alone) == 1 else ''} {totals} (variance). "
+    words += f"Factor {factor} has the largest part of its own: {alone[factor, view]:.0%} of {names[view]}."
+    if len(names) == 1:
+        return words
+    n_views = (alone >= SHARED).sum(axis=1)
+    shared, own = int((n_views > 1).sum()), int((n_views == 1).sum())
+    reach = "reaches" if shared == 1 else "reach"
+    return f"{words} {counted(shared, 'factor')} {reach} {SHARED:.0%} in two views or more, {own:,} in one view only."
+
+
+def factors(correlation: pd.DataFrame, n_shown: int, n_rows: int) -> str:
+    which = f"one of {n_shown:,} rows drawn at random" if n_shown < n_rows else f"one of the {n_rows:,} rows"
+    r = correlation.to_numpy()
+    if len(r) < 2:
+        return f"Each point is {which}. There is one factor only; upwards are the rows in their order."
+    words = f"Each point is {which}, on two factors."
+    a, b = divmod(int(np.abs(np.triu(r, 1)).argmax()), len(r))
+    how = "Factors are nearly uncorrelated" if abs(r[a, b]) < 0.2 else "Some factors go together"
+    return f"{words} {how}: the closest pair is {a} and {b}, r = {r[a, b]:.2f}."
+
+
+def relevance(name: str, table: pd.DataFrame, selected: bool) -> str:
+    values = table["relevance"].to_numpy()
+    half = int(np.searchsorted(np.cumsum(values), values.sum() / 2)) + 1
+    how = "was learned with the fit (1/E[gamma])" if selected else "is the size of a feature's weights"
+    if len(table) == 1:
+        return f"{name} has one feature, {table['feature'].iloc[0]}."
+    first = f"{table['feature'].iloc[0]} is the most relevant of {counted(len(table), 'feature')} of {name}"
+    part = "one alone holds" if half == 1 else f"{half:,} of them hold"
+    return f"{first}; {part} half of all relevance, which {how}."
+
+
+def held_out(scores: pd.DataFrame, fraction: float) -> str:
+    words = [f"{fraction:.0%} of the seen cells were hidden from a fit of its own, then predicted."]
+    for name, row in scores.iterrows():
+        if not np.isnan(row["r2"]):
+            words.append(
+                f"{name}: R² {row['r2']:.2f}, and {row['coverage']:.0%} of the cells lay inside their 90 % intervals."
+            )
+        elif row["hidden"] == 0:
+            words.append(f"{name}: too few cells to hide any.")
+        elif not np.isnan(row["accuracy"]):
+            area = "" if np.isnan(row["auc"]) else f", AUC {row['auc']:.2f}"
+            words.append(f"{name}: {row['accuracy']:.0%} right{area}.")
+    return " ".join(words)
+
+
+def provenance(fit: Fitted, settings: Mapping[str, Any]) -> str:
+    made = fit.provenance
+    seed = "no fixed seed" if settings["random_state"] is None else f"seed {settings['random_state']}"
+    when, versions = made.get("fitted", "an unknown day"), [f"{k} {v}" for k, v in made.items() if k != "fitted"]
+    return f"Fitted on {when.replace('T', ' at ')} with {seed}; {listed(versions)}."

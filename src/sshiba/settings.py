@@ -1,0 +1,46 @@
+"""The estimator's settings: what is refused, in one sentence each."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from .core.spec import Priors
+from .engines import ENGINES
+
+
+def check_settings(model: Any) -> None:
+    """Refuse options that make no sense, in one sentence each."""
+    for name in ("n_components", "n_init", "max_iter"):
+        value = getattr(model, name)
+        if isinstance(value, bool) or not isinstance(value, int | np.integer):
+            raise TypeError(f"{name} must be a whole number, not {value!r}.")
+        if value < 1:
+            raise ValueError(f"{name} must be at least 1, not {value}.")
+    for name, high in (("tol", np.inf), ("prune_tol", 1.0), ("max_time", np.inf)):
+        value = getattr(model, name)
+        if value is None and name == "max_time":
+            continue
+        if isinstance(value, bool) or not isinstance(value, int | float | np.number):
+            raise TypeError(f"{name} must be a number, not {value!r}.")
+        if not 0 <= value < high:
+            raise ValueError(f"{name} must be in [0, {high:g}), not {value!r}.")
+    if model.priors is not None and not isinstance(model.priors, Priors):
+        raise TypeError(f"priors must be a Priors(...), not {model.priors!r}.")
+    if model.callback is not None and not callable(model.callback):
+        raise TypeError(f"callback must be a function of one Progress, not {model.callback!r}.")
+    if model.n_jobs is not None and (not isinstance(model.n_jobs, int | np.integer) or model.n_jobs == 0):
+        raise ValueError(f"n_jobs must be a whole number other than 0, or None, not {model.n_jobs!r}.")
+    choices = {
+        "missing": ("exact", "mean-field"),
+        "acceleration": ("rotation", None),
+        "dtype": ("float64", "float32"),
+    }
+    for name, allowed in choices.items():
+        if getattr(model, name) not in allowed:
+            raise ValueError(f"{name} must be one of {allowed}, not {getattr(model, name)!r}.")
+    if model.device not in (None, "cpu"):
+        raise ValueError(f"device={model.device!r} is not available in this version; leave it None.")
+    if model.engine not in ENGINES:
+        raise ValueError(f"engine={model.engine!r} is not available in this version; use one of {ENGINES}.")
