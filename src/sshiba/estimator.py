@@ -199,10 +199,10 @@ class SSHIBA(BaseEstimator):
         return replace(schema, one_table=fit.schema.one_table), data, index
 
     def _n_components(self, schema: Schema, n_rows: int) -> int:
-        """As many as asked for, but no more than rows or features."""
-        n_components = min(self.n_components, n_rows, schema.width)
+        """As many as asked for, but no more than rows or dimensions of the data."""
+        n_components = min(self.n_components, n_rows, schema.n_dimensions)
         if n_components < self.n_components:
-            logger.info("n_components=%d clipped to %d (rows, total width)", self.n_components, n_components)
+            logger.info("n_components=%d clipped to %d (rows, dimensions of the data)", self.n_components, n_components)
         return n_components
 
     def _run(

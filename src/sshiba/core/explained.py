@@ -57,10 +57,10 @@ def influence(posterior: Posterior, spec: ModelSpec, target: int, rows: list[int
     moves it by the vector C_d = w_m tau_d <W_t> Σ_z <w_d>. This is |C_d| times the deviation of d in these units.
     """
     messages = make_messages(posterior, spec, [ColumnGroups.single(view.n_features) for view in spec.views])
-    seen = [np.full((1, 1), float(m != target)) for m in range(len(messages))]
-    cov = z_covariance(seen, messages).cov[0]
-    moves = messages[target].w_mean[slice(None) if rows is None else rows] @ cov
+    seen = np.array([float(m != target) for m in range(len(spec.views))])
+    cov = z_covariance(seen[None], messages).cov[0]
+    moves = messages.views[target].w_mean[slice(None) if rows is None else rows] @ cov
     return [
-        on[0, 0] * np.linalg.norm(message.loading @ moves.T, axis=1) * np.sqrt(view.variance)
-        for on, message, view in zip(seen, messages, spec.views)
+        on * np.linalg.norm(message.loading @ moves.T, axis=1) * np.sqrt(view.variance)
+        for on, message, view in zip(seen, messages.views, spec.views)
     ]

@@ -8,7 +8,7 @@ Equation and table numbers are the paper's. Shapes: n rows of a block, D feature
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from math import log, pi
 from typing import NamedTuple
 
@@ -18,7 +18,10 @@ from .arrays import array_namespace, eye, inverse_root, zeros
 from .likelihoods import Likelihood, XUpdate
 from .spec import ModelSpec
 from .state import Array, ColumnGroups, LatentX, Posterior, Stats, ViewStats
+from .threads import in_threads
 from .w_moments import weighted_ww
+
+PART_BYTES = 2**23  # working memory of rows with a covariance each: small enough for the caches
 
 # ------------------------------------------------------------------------------------------------ rows and messages
 
@@ -43,6 +46,11 @@ class RowView:
     def is_static(self) -> bool:
         return self.x_sum is not None
 
+    def rows(self, some: slice) -> RowView:
+        """Some of the rows, of a block whose rows do not share a pattern of holes."""
+        holes = None if self.holes is None else self.holes[some]
+        return replace(self, target=self.target[some], observed=self.observed[some], holes=holes)
+
 
 @dataclass(frozen=True)
 class Block:
@@ -51,34 +59,89 @@ class Block:
     n: int
     shared: bool
     views: tuple[RowView, ...]
+    observed: Array  # (r, ΣG): the masks of all views side by side; each view has its part of it
+
+    @classmethod
+    def of(cls, n: int, shared: bool, views: Sequence[RowView]) -> Block:
+        """The masks of the views are put side by side, and not kept twice."""
+        xp = array_namespace(views[0].observed)
+        observed = views[0].observed if len(views) == 1 else xp.concat([view.observed for view in views], axis=1)
+        kept, start = [], 0
+        for view in views:
+            stop = start + view.observed.shape[1]
+            kept.append(replace(view, observed=observed[:, start:stop]))
+            start = stop
+        return cls(n, shared, tuple(kept), observed)
+
+    def parts(self, n_components: int) -> list[slice]:
+        """All rows at once where they share a covariance of z; else so many that their covariances stay in a cache."""
+        step = self.n if self.shared else max(1, PART_BYTES // (32 * n_components**2))
+        return [slice(start, min(start + step, self.n)) for start in range(0, self.n, step)]
+
+    def rows(self, some: slice) -> Block:
+        if self.shared or some == slice(0, self.n):
+            return self
+        views = tuple(view.rows(some) for view in self.views)
+        return Block(some.stop - some.start, False, views, self.observed[some])
 
 
 LocalX = tuple[LatentX | None, ...]  # q(x) of a block, None for static views
 
 
+def rows_of_x(x: LocalX, some: slice) -> LocalX:
+    """q(x) of some of the rows; their sums are not known."""
+    return tuple(q and LatentX(q.mean[some], None, None, None if q.xi is None else q.xi[some]) for q in x)
+
+
+def join_x(parts: Sequence[LocalX]) -> LocalX:
+    """q(x) of rows that were processed in parts."""
+    return parts[0] if len(parts) == 1 else tuple(_join(column) for column in zip(*parts))
+
+
+def _join(parts: Sequence[LatentX | None]) -> LatentX | None:
+    found = [part for part in parts if part is not None]
+    if not found:
+        return None
+    xp = array_namespace(found[0].mean)
+    xi = None if found[0].xi is None else xp.concat([part.xi for part in found])
+    second, bound = (sum(getattr(part, name) for part in found) for name in ("second", "bound"))
+    return LatentX(xp.concat([part.mean for part in found]), second, bound, xi)
+
+
 @dataclass(frozen=True)
 class Message:
-    """All that rows need to know of one view's globals; small, and made once per sweep."""
+    """What rows need to know of one view's globals."""
 
     likelihood: Likelihood
-    ww: Array  # (G, K²): w_m Σ_{d in group} tau_d <w_d w_dᵀ>
     loading: Array  # (D, K): w_m tau_d <w_d>
-    offset: Array  # (G, K): w_m Σ_{d in group} tau_d <b_d> <w_d>
-    w_mean: Array
-    b_mean: Array
-    tau: Array
+    w_mean: Array  # (D, K)
+    b_mean: Array  # (D,)
+    tau: Array  # (D,) or (1,)
 
 
-def make_messages(posterior: Posterior, spec: ModelSpec, groups: Sequence[ColumnGroups]) -> tuple[Message, ...]:
-    """From the globals to the rows, one message for each view; `groups` are the column groups of these rows."""
-    out = []
+@dataclass(frozen=True)
+class Messages:
+    """All that rows need to know of the globals; small, and made once per sweep. `ww` and `offset` are of all views."""
+
+    views: tuple[Message, ...]
+    ww: Array  # (ΣG, K²): w_m Σ_{d in group} tau_d <w_d w_dᵀ>
+    offset: Array  # (ΣG, K): w_m Σ_{d in group} tau_d <b_d> <w_d>
+
+    @property
+    def n_components(self) -> int:
+        return int(self.offset.shape[1])
+
+
+def make_messages(posterior: Posterior, spec: ModelSpec, groups: Sequence[ColumnGroups]) -> Messages:
+    """From the globals to the rows; `groups` are the column groups of each view of these rows."""
+    views, ww, offset = [], [], []
     for view, view_spec, columns in zip(posterior.views, spec.views, groups):
         tau = view_spec.weight * view.tau.mean + np.zeros_like(view.b_mean)
         loading = tau[:, None] * view.w_mean
-        ww = np.reshape(weighted_ww(view, tau, loading, columns), (len(columns), -1))
-        offset = columns.totals(view.b_mean[:, None] * loading)
-        out.append(Message(view_spec.likelihood, ww, loading, offset, view.w_mean, view.b_mean, view.tau.mean))
-    return tuple(out)
+        ww.append(np.reshape(weighted_ww(view, tau, loading, columns), (len(columns), -1)))
+        offset.append(columns.totals(view.b_mean[:, None] * loading))
+        views.append(Message(view_spec.likelihood, loading, view.w_mean, view.b_mean, view.tau.mean))
+    return Messages(tuple(views), np.concatenate(ww), np.concatenate(offset))
 
 
 # ------------------------------------------------------------------------------------------------------------- q(z)
@@ -94,33 +157,28 @@ class ZGivenX:
     evidence: Array = None  # (n, K): Σ w_m tau_d x <w_d> over static views, less the offset
 
 
-def z_covariance(observed: Sequence[Array], messages: Sequence[Message]) -> ZGivenX:
-    """Σ_n⁻¹ = I + Σ_m w_m Σ_{d observed} tau_d <w_d w_dᵀ> (table 2, observed cells only)."""
-    first = messages[0].loading
-    xp = array_namespace(first)
-    n_components = first.shape[1]
-    precision, offset = eye(n_components, first)[None], zeros((1, n_components), first)
-    for seen, message in zip(observed, messages):
-        precision = precision + xp.reshape(seen @ message.ww, (-1, n_components, n_components))
-        offset = offset + seen @ message.offset
+def z_covariance(observed: Array, messages: Messages) -> ZGivenX:
+    """Σ_n⁻¹ = I + Σ_m w_m Σ_{d observed} tau_d <w_d w_dᵀ> (table 2, observed cells only); `observed` is (r, ΣG)."""
+    xp, n_components = array_namespace(messages.ww), messages.n_components
+    precision = xp.reshape(observed @ messages.ww, (-1, n_components, n_components)) + eye(n_components, messages.ww)
     root, logdet = inverse_root(precision)
-    return ZGivenX(root @ xp.matrix_transpose(root), logdet, offset)
+    return ZGivenX(root @ xp.matrix_transpose(root), logdet, observed @ messages.offset)
 
 
-def prepare_z(block: Block, messages: Sequence[Message]) -> ZGivenX:
+def prepare_z(block: Block, messages: Messages) -> ZGivenX:
     """The covariances of z and what the static views say about it."""
-    known = z_covariance([rows.observed for rows in block.views], messages)
+    known = z_covariance(block.observed, messages)
     evidence = zeros((block.n, 1), known.offset) - known.offset
-    for rows, message in zip(block.views, messages):
+    for rows, message in zip(block.views, messages.views):
         if rows.is_static and rows.present:
             evidence = evidence + as_float(rows.target, evidence) @ message.loading
-    return ZGivenX(known.cov, known.logdet, known.offset, evidence)
+    return replace(known, evidence=evidence)
 
 
-def update_z(block: Block, x: LocalX, known: ZGivenX, messages: Sequence[Message]) -> Array:
+def update_z(block: Block, x: LocalX, known: ZGivenX, messages: Messages) -> Array:
     """<z_n> = Σ_n Σ_m w_m Σ_{d observed} tau_d (<x_nd> − <b_d>) <w_d>, (n, K)."""
     evidence = known.evidence
-    for latent, message in zip(x, messages):
+    for latent, message in zip(x, messages.views):
         if latent is not None:
             evidence = evidence + latent.mean @ message.loading
     return evidence @ known.cov[0] if block.shared else (evidence[:, None, :] @ known.cov)[:, 0, :]
@@ -129,10 +187,10 @@ def update_z(block: Block, x: LocalX, known: ZGivenX, messages: Sequence[Message
 # ------------------------------------------------------------------------------------------------------------- q(x)
 
 
-def update_x(block: Block, x: LocalX, z: Array, messages: Sequence[Message]) -> LocalX:
+def update_x(block: Block, x: LocalX, z: Array, messages: Messages) -> LocalX:
     """q(x) of the latent views (table 3, table 4)."""
     new: list[LatentX | None] = []
-    for rows, old, message in zip(block.views, x, messages):
+    for rows, old, message in zip(block.views, x, messages.views):
         if old is None:
             new.append(None)
         else:
@@ -145,8 +203,20 @@ def update_view_x(rows: RowView, xi: Array | None, y: Array, message: Message) -
     if not rows.present:
         nothing = zeros(y.shape, y)
         return LatentX(nothing, nothing[0], nothing[0, 0], xi)
+    if message.likelihood.whole_rows and not bool(array_namespace(y).all(rows.observed > 0)):
+        return infer_observed_rows(rows, y, message)
     found = message.likelihood.infer_x(rows.target, y, message.tau, xi)
     return leave_out_holes(rows, found) if rows.holes is None else fill_holes(rows, found, y, message.tau)
+
+
+def infer_observed_rows(rows: RowView, y: Array, message: Message) -> LatentX:
+    """q(x) of a view whose rows are seen or missing as a whole: only of those that are seen."""
+    xp = array_namespace(y)
+    seen = rows.observed[:, 0] > 0
+    found = message.likelihood.infer_x(rows.target[seen], y[seen], message.tau, None)
+    mean = zeros(y.shape, y)
+    mean[seen] = found.mean
+    return LatentX(mean, xp.sum(found.second, axis=0), xp.sum(found.bound))
 
 
 def leave_out_holes(rows: RowView, x: XUpdate) -> LatentX:
@@ -174,10 +244,10 @@ def fill_holes(rows: RowView, x: XUpdate, y: Array, tau: Array) -> LatentX:
     return LatentX(xp.where(holes, y, x.mean), second, bound, x.xi)
 
 
-def start_x(block: Block, messages: Sequence[Message]) -> LocalX:
+def start_x(block: Block, messages: Messages) -> LocalX:
     """q(x) as if the factors already told the targets: from there W learns fast; from y = 0 it may never grow."""
     new: list[LatentX | None] = []
-    for rows, message in zip(block.views, messages):
+    for rows, message in zip(block.views, messages.views):
         if rows.is_static:
             new.append(None)
             continue
@@ -191,29 +261,79 @@ def start_x(block: Block, messages: Sequence[Message]) -> LocalX:
 # ------------------------------------------------------------------------------------------------------- statistics
 
 
-def local_step(block: Block, x: LocalX, messages: Sequence[Message], hold_x: bool = False) -> tuple[LocalX, Stats]:
+def local_step(block: Block, x: LocalX, messages: Messages, hold_x: bool = False) -> tuple[LocalX, Stats]:
     """q(z), then q(x) unless it is held, of a block of rows given the globals."""
-    known = prepare_z(block, messages)
-    z = update_z(block, x, known, messages)
+    z, sums = infer_z(block, x, messages)
     x = x if hold_x else update_x(block, x, z, messages)
-    return x, collect(block, x, z, known)
+    return x, collect(block, x, z, sums)
 
 
-def collect(block: Block, x: LocalX, z: Array, known: ZGivenX) -> Stats:
-    """The sufficient statistics of a block."""
+@dataclass(frozen=True)
+class ZSums:
+    """What z adds to the statistics: Σ<zzᵀ> and Σ log|Σ_n| of all rows, and Σ1, Σ<z>, Σ<zzᵀ> of each view's groups."""
+
+    zz: Array  # (K, K)
+    logdet: Array  # ()
+    views: tuple[tuple[Array, Array, Array], ...]  # (G,), (G, K), (G, K, K)
+
+    def __add__(self, other: ZSums) -> ZSums:
+        views = tuple(tuple(a + b for a, b in zip(mine, theirs)) for mine, theirs in zip(self.views, other.views))
+        return ZSums(self.zz + other.zz, self.logdet + other.logdet, views)
+
+
+def infer_z(block: Block, x: LocalX, messages: Messages) -> tuple[Array, ZSums]:
+    """<z> of all rows, (n, K), and its sums; on threads, a part of the rows each, where rows have own covariances."""
+
+    def job(some: slice) -> tuple[Array, ZSums]:
+        part, part_x = block.rows(some), x if block.shared else rows_of_x(x, some)
+        known = prepare_z(part, messages)
+        z = update_z(part, part_x, known, messages)
+        return z, sum_z(part, z, known)
+
+    parts = block.parts(messages.n_components)
+    if len(parts) == 1:
+        return job(parts[0])
+    means, total = [], None
+    for z, sums in in_threads(job, parts):
+        means.append(z)
+        total = sums if total is None else total + sums
+    assert total is not None
+    return array_namespace(means[0]).concat(means), total
+
+
+def sum_z(block: Block, z: Array, known: ZGivenX) -> ZSums:
     xp = array_namespace(z)
     if block.shared:
         zz_rows = (block.n * known.cov[0] + z.T @ z)[None]
-        z_rows = xp.sum(z, axis=0, keepdims=True)
-    else:
-        zz_rows, z_rows = known.cov + z[:, :, None] * z[:, None, :], z
-    sums = [
+        return sum_patterns(block, xp.sum(z, axis=0, keepdims=True), zz_rows, known.logdet)
+    return sum_patterns(block, z, known.cov + z[:, :, None] * z[:, None, :], known.logdet)
+
+
+def sum_patterns(block: Block, z_rows: Array, zz_rows: Array, logdet: Array) -> ZSums:
+    """From Σ<z> (r, K) and Σ<zzᵀ> (r, K, K) of each pattern of holes to the sums of each view's column groups."""
+    xp = array_namespace(z_rows)
+    n_components, rows_each = z_rows.shape[1], block.n if block.shared else 1
+    seen, flat = block.observed.T, xp.reshape(zz_rows, (-1, n_components**2))
+    n, z_sum = xp.sum(seen, axis=1) * rows_each, seen @ z_rows
+    zz = xp.reshape(seen @ flat, (-1, n_components, n_components))
+    views, start = [], 0
+    for rows in block.views:
+        own = slice(start, start + len(rows.groups))
+        views.append((n[own], z_sum[own], zz[own]))
+        start = own.stop
+    return ZSums(xp.sum(zz_rows, axis=0), xp.sum(logdet) * rows_each, tuple(views))
+
+
+def collect(block: Block, x: LocalX, z: Array, sums: ZSums) -> Stats:
+    """The sufficient statistics of a block."""
+    xp = array_namespace(z)
+    x_sums = [
         XSums(rows.x_sum, static_xz(rows, z), rows.xx, zeros((), z))
         if latent is None
         else XSums(xp.sum(latent.mean, axis=0), latent.mean.T @ z, latent.second, latent.bound)
         for rows, latent in zip(block.views, x)
     ]
-    return assemble(block, z_rows, zz_rows, known.logdet, sums)
+    return assemble(block, sums, x_sums)
 
 
 def static_xz(rows: RowView, z: Array) -> Array:
@@ -238,15 +358,10 @@ class XSums(NamedTuple):
     bound: Array
 
 
-def assemble(block: Block, z_rows: Array, zz_rows: Array, logdet: Array, sums: Sequence[XSums]) -> Stats:
-    """Statistics from Σ<z> (r, K) and Σ<zzᵀ> (r, K, K) of each pattern of holes and what the x say."""
-    xp = array_namespace(z_rows)
-    n_components, rows_each = z_rows.shape[1], block.n if block.shared else 1
-    flat = xp.reshape(zz_rows, (-1, n_components**2))
-    views = []
-    for rows, x in zip(block.views, sums):
-        seen = rows.observed.T
-        zz = xp.reshape(seen @ flat, (-1, n_components, n_components))
-        n = xp.sum(seen, axis=1) * rows_each
-        views.append(ViewStats(n, seen @ z_rows, zz, x.x_sum, x.xz, x.xx, x.bound, rows.groups))
-    return Stats(block.n, xp.sum(zz_rows, axis=0), xp.sum(logdet) * rows_each, tuple(views))
+def assemble(block: Block, z_sums: ZSums, x_sums: Sequence[XSums]) -> Stats:
+    """Statistics from the sums of z and of x."""
+    views = [
+        ViewStats(n, z_sum, zz, x.x_sum, x.xz, x.xx, x.bound, rows.groups)
+        for rows, (n, z_sum, zz), x in zip(block.views, z_sums.views, x_sums)
+    ]
+    return Stats(block.n, z_sums.zz, z_sums.logdet, tuple(views))

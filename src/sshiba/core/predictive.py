@@ -14,33 +14,45 @@ def predictive_x(view: ViewPosterior, z_mean: Array, z_cov: Array) -> Predictive
 
     z_mean is (n, K), z_cov (n, K, K), or (1, K, K) where all rows share it.
     """
-    xp = array_namespace(z_mean)
-    w, b = like(view.w_mean, z_mean), like(view.b_mean, z_mean)
-    z_factor = w[None] @ xp.linalg.cholesky(z_cov)
-    own_var = weight_variance(view, z_mean, z_cov) + like(view.b_var, z_mean)
-    return PredictiveX(z_mean @ w.T + b, z_factor, own_var, like(noise_variance(view), z_mean))
+    return PredictiveView(view).x(z_mean, z_cov)
 
 
-def weight_variance(view: ViewPosterior, z_mean: Array, z_cov: Array) -> Array:
-    """E[zᵀΣ_d z] = tr(Σ_d <zzᵀ>), (n, D).
+class PredictiveView:
+    """The predictive distribution of a view's x for rows that come in parts; what all parts need is made once."""
 
-    Where all features share one basis, Σ_k s_dk E[(Bᵀz)_k²], in n·K·(K + D); else one product of n x K² and K² x D.
-    """
-    xp, cov = array_namespace(z_mean), view.w_cov
-    n_components, spread = z_mean.shape[1], like(cov.spread, z_mean)
-    if len(cov.groups) == 1:
-        basis = like(cov.basis[0], z_mean)
-        square = (z_mean @ basis) ** 2 + xp.sum(basis * (z_cov @ basis), axis=-2)
-        return square @ spread.T
-    basis = like(cov.basis, z_mean)[cov.groups.index]
-    covs = (basis * spread[:, None, :]) @ xp.matrix_transpose(basis)  # (D, K, K)
-    # Both are symmetric: of each pair of entries one is enough, counted twice.
-    rows, columns = np.triu_indices(n_components)
-    twice = like(np.where(rows == columns, 1.0, 2.0), z_mean)
-    flat = (covs[:, rows, columns] * twice).T
-    if z_cov.shape[0] == 1:
-        return (z_mean[:, rows] * z_mean[:, columns]) @ flat + z_cov[:, rows, columns] @ flat
-    return (z_mean[:, rows] * z_mean[:, columns] + z_cov[:, rows, columns]) @ flat
+    def __init__(self, view: ViewPosterior) -> None:
+        self.view = view
+        self.noise_var = noise_variance(view)
+        self.flat_covs: np.ndarray | None = None
+        if len(view.w_cov.groups) > 1:
+            basis = view.w_cov.basis[view.w_cov.groups.index]
+            covs = (basis * view.w_cov.spread[:, None, :]) @ np.matrix_transpose(basis)  # (D, K, K)
+            # Symmetric, as <zzᵀ> is: of each pair of entries one is enough, counted twice.
+            rows, columns = np.triu_indices(covs.shape[1])
+            self.flat_covs = (covs[:, rows, columns] * np.where(rows == columns, 1.0, 2.0)).T
+
+    def x(self, z_mean: Array, z_cov: Array) -> PredictiveX:
+        xp = array_namespace(z_mean)
+        w, b = like(self.view.w_mean, z_mean), like(self.view.b_mean, z_mean)
+        z_factor = w[None] @ xp.linalg.cholesky(z_cov)
+        own_var = self.weight_variance(z_mean, z_cov) + like(self.view.b_var, z_mean)
+        return PredictiveX(z_mean @ w.T + b, z_factor, own_var, like(self.noise_var, z_mean))
+
+    def weight_variance(self, z_mean: Array, z_cov: Array) -> Array:
+        """E[zᵀΣ_d z] = tr(Σ_d <zzᵀ>), (n, D).
+
+        Where all features share one basis, Σ_k s_dk E[(Bᵀz)_k²], in n·K·(K + D); else one product, n·K²·D/2.
+        """
+        xp, cov = array_namespace(z_mean), self.view.w_cov
+        if self.flat_covs is None:
+            basis = like(cov.basis[0], z_mean)
+            square = (z_mean @ basis) ** 2 + xp.sum(basis * (z_cov @ basis), axis=-2)
+            return square @ like(cov.spread, z_mean).T
+        flat = like(self.flat_covs, z_mean)
+        rows, columns = np.triu_indices(z_mean.shape[1])
+        if z_cov.shape[0] == 1:
+            return (z_mean[:, rows] * z_mean[:, columns]) @ flat + z_cov[:, rows, columns] @ flat
+        return (z_mean[:, rows] * z_mean[:, columns] + z_cov[:, rows, columns]) @ flat
 
 
 def noise_variance(view: ViewPosterior) -> np.ndarray:

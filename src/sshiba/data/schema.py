@@ -28,9 +28,9 @@ class Schema:
         return int(sum(coding.observed_per_feature.sum() for coding in self.codings.values()))
 
     @property
-    def width(self) -> int:
-        """Latent features of all views."""
-        return sum(coding.width for coding in self.codings.values())
+    def n_dimensions(self) -> int:
+        """Directions in which the data can vary: a column each; of classes one less, since only differences count."""
+        return sum(coding.width - coding.has_classes for coding in self.codings.values())
 
     def place(self, name: str) -> int:
         """The place of a view among all."""

@@ -14,7 +14,17 @@ from functools import reduce
 from operator import add
 
 from ..core.arrays import array_namespace, zeros
-from ..core.local_step import Block, LocalX, Message, XSums, as_float, assemble, update_view_x, z_covariance
+from ..core.local_step import (
+    Block,
+    LocalX,
+    Messages,
+    XSums,
+    as_float,
+    assemble,
+    sum_patterns,
+    update_view_x,
+    z_covariance,
+)
 from ..core.state import Array, LatentX, Stats
 
 
@@ -84,28 +94,28 @@ def gram_step(
     blocks: Sequence[Block],
     x: Sequence[LocalX],
     cross: Cross | None,
-    messages: Sequence[Message],
+    messages: Messages,
     hold_x: bool,
 ) -> tuple[tuple[LocalX, ...], Cross | None, Stats]:
     """`local_step` of all blocks of one pattern at once."""
     whole = replace(blocks[0], n=sum(block.n for block in blocks))
     static, latent = static_columns(whole)
     xp = array_namespace(gram.second)
-    prior = z_covariance([rows.observed for rows in whole.views], messages)
-    cov, c = prior.cov[0], (prior.offset @ prior.cov[0])[0]
-    B_s = xp.concat([messages[i].loading for i in static]) @ cov
+    known = z_covariance(whole.observed, messages)
+    cov, c = known.cov[0], (known.offset @ known.cov[0])[0]
+    B_s = xp.concat([messages.views[i].loading for i in static]) @ cov
     xz = gram.second @ B_s  # (S, K): Σ x zᵀ of the static features, to be completed
     pulled = gram.first @ B_s
     B_t: Array = None
     if cross is not None:
-        B_t = xp.concat([messages[i].loading for i in latent]) @ cov
+        B_t = xp.concat([messages.views[i].loading for i in latent]) @ cov
         xz = xz + cross.ts.T @ B_t
         pulled = pulled + cross.first @ B_t
     xz = xz - gram.first[:, None] * c
     z_sum = pulled - whole.n * c
     # ZᵀZ = Bᵀ(XᵀZ) − c(Σz)ᵀ
     zz = B_s.T @ xz - c[:, None] * z_sum[None, :]
-    sums: list[XSums | None] = [None] * len(messages)
+    sums: list[XSums | None] = [None] * len(messages.views)
     new: tuple[LocalX, ...] = tuple(x)
     if cross is not None:
         xz_old = cross.ts @ B_s + cross.tt @ B_t - cross.first[:, None] * c
@@ -121,14 +131,15 @@ def gram_step(
         x_sum, xx = reduce(add, [r.x_sum for r in rows]), reduce(add, [r.xx for r in rows])
         sums[i] = XSums(x_sum, xz[start:stop], xx, zeros((), xz))
         start = stop
-    stats = assemble(whole, z_sum[None], (whole.n * cov + zz)[None], prior.logdet, [s for s in sums if s is not None])
+    z_sums = sum_patterns(whole, z_sum[None], (whole.n * cov + zz)[None], known.logdet)
+    stats = assemble(whole, z_sums, [s for s in sums if s is not None])
     return new, cross, stats
 
 
 def _latent_pass(
     blocks: Sequence[Block],
     x: Sequence[LocalX],
-    messages: Sequence[Message],
+    messages: Messages,
     B_s: Array,
     B_t: Array,
     c: Array,
@@ -137,8 +148,8 @@ def _latent_pass(
     """q(x) of the latent views from y = X (B W_tᵀ) − c W_tᵀ + b, and the products of the new means."""
     xp = array_namespace(B_s)
     _, latent = static_columns(blocks[0])
-    W_t = xp.concat([messages[i].w_mean for i in latent])
-    b_t = xp.concat([messages[i].b_mean for i in latent]) - W_t @ c
+    W_t = xp.concat([messages.views[i].w_mean for i in latent])
+    b_t = xp.concat([messages.views[i].b_mean for i in latent]) - W_t @ c
     to_y_s, to_y_t = B_s @ W_t.T, B_t @ W_t.T
     ts: Array = 0.0
     t_old: Array = 0.0
@@ -153,8 +164,8 @@ def _latent_pass(
         if not hold_x:
             y, start = X @ to_y_s + T_old @ to_y_t + b_t, 0
             for i in latent:
-                stop = start + messages[i].w_mean.shape[0]
-                latents[i] = update_view_x(block.views[i], latent_x(old, i).xi, y[:, start:stop], messages[i])
+                stop = start + messages.views[i].w_mean.shape[0]
+                latents[i] = update_view_x(block.views[i], latent_x(old, i).xi, y[:, start:stop], messages.views[i])
                 start = stop
         T = latent_means(tuple(latents))
         found = [q for q in latents if q is not None]
@@ -166,7 +177,7 @@ def _latent_pass(
     xz = ts @ B_s + t_old @ B_t - first[:, None] * c
     sums, start = [], 0
     for k, i in enumerate(latent):
-        part = slice(start, start + messages[i].w_mean.shape[0])
+        part = slice(start, start + messages.views[i].w_mean.shape[0])
         sums.append(XSums(first[part], xz[part], second[part], bound[k]))
         start = part.stop
     return tuple(new), Cross(ts, tt, first), sums

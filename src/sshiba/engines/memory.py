@@ -12,12 +12,14 @@ from ..core.coded import CodedView
 from ..core.local_step import (
     Block,
     LocalX,
-    Message,
+    Messages,
     RowView,
     ZGivenX,
+    join_x,
     local_step,
     make_messages,
     prepare_z,
+    rows_of_x,
     start_x,
     update_x,
     update_z,
@@ -28,12 +30,10 @@ from ..core.state import Array, ColumnGroups, Posterior, Stats
 from ..core.threads import in_threads
 from .gram import Cross, Gram, gram_step, static_columns, take_cross, take_gram
 from .patterns import arrange_rows, column_groups
-from .protocol import MAX_ROUNDS, RowPosterior
+from .protocol import MAX_ROUNDS, Z_TOL, RowPosterior
 
 WORTH_A_BLOCK = 2_000_000  # n·K³: what rows of one pattern of holes must save to have a block of their own
-BLOCK_BYTES = 2**26  # working memory of one block of rows that share a covariance of z
-OWN_BLOCK_BYTES = 2**23  # of rows with a covariance each: small enough for the caches
-Z_TOL = 1e-7  # largest change of a factor at which they stop
+BLOCK_BYTES = 2**26  # working memory of one block of rows
 
 
 @dataclass(frozen=True)
@@ -84,16 +84,15 @@ class MemoryRows:
         self.parts: list[Part] = []
         for part, shared in parts:
             first = len(self.blocks)
-            bytes_per_row = 8 * (4 * width + 4 * n_components + (0 if shared else 4 * n_components**2))
-            budget = BLOCK_BYTES if shared else OWN_BLOCK_BYTES
-            for place in cut(part, block_rows or max(1, budget // bytes_per_row)):
+            bytes_per_row = 8 * (4 * width + 4 * n_components)
+            for place in cut(part, block_rows or max(1, BLOCK_BYTES // bytes_per_row)):
                 rows = place if in_order else self.order[place]
                 views = tuple(
                     row_view(view, view_spec.likelihood.latent, groups, seen, rows, shared, missing)
                     for view, view_spec, (groups, seen) in zip(data, spec.views, columns)
                 )
                 self.slices.append(place)
-                self.blocks.append(Block(place.stop - place.start, shared, views))
+                self.blocks.append(Block.of(place.stop - place.start, shared, views))
             blocks = self.blocks[first:]
             gram = take_gram(blocks) if choose_gram(engine, blocks, n_components) else None
             self.parts.append(Part(slice(first, len(self.blocks)), gram))
@@ -127,9 +126,8 @@ class MemoryRows:
                 x.extend(new)
                 total = stats if total is None else total + stats
             else:
-                # Many small matrices gain from threads over blocks, large products from those inside BLAS.
-                run = map if blocks[0].shared else in_threads
-                for q, stats in run(lambda block, q: local_step(block, q, messages, hold_x), blocks, old):
+                for block, q in zip(blocks, old):
+                    q, stats = local_step(block, q, messages, hold_x)
                     x.append(q)
                     total = stats if total is None else total + stats
             crosses.append(cross)
@@ -140,21 +138,37 @@ class MemoryRows:
         if not self._has_latent(local.x):
             return local, True
         messages = self._messages(posterior)
-        found = [
-            _settle(block, x, prepare_z(block, messages), messages, max_rounds)
-            for block, x in zip(self.blocks, local.x)
-        ]
-        return self._with_products(tuple(x for _, x, _ in found)), all(converged for *_, converged in found)
+        settled, converged = [], True
+        for block, x in zip(self.blocks, local.x):
+            parts = []
+            for some in block.parts(posterior.n_components):
+                part = block.rows(some)
+                part_x = x if part is block else rows_of_x(x, some)
+                _, found, done = _settle(part, part_x, prepare_z(part, messages), messages, max_rounds)
+                parts.append(found)
+                converged &= done
+            settled.append(join_x(parts))
+        return self._with_products(tuple(settled)), converged
 
-    def infer(self, posterior: Posterior, local: Local | None = None) -> Iterator[RowPosterior]:
+    def infer(self, posterior: Posterior, local: Local | None = None, z_tol: float = Z_TOL) -> Iterator[RowPosterior]:
         messages = self._messages(posterior)
-        for i, (block, place) in enumerate(zip(self.blocks, self.slices)):
-            known = prepare_z(block, messages)
-            x = start_x(block, messages) if local is None else local.x[i]
-            z, _, converged = _settle(block, x, known, messages)
-            yield RowPosterior(self.order[place], np.asarray(z), np.asarray(known.cov), converged)
 
-    def _messages(self, posterior: Posterior) -> tuple[Message, ...]:
+        def job(i: int, some: slice) -> RowPosterior:
+            whole = self.blocks[i]
+            block = whole.rows(some)
+            known = prepare_z(block, messages)
+            if local is None:
+                x = start_x(block, messages)
+            else:
+                x = local.x[i] if block is whole else rows_of_x(local.x[i], some)
+            z, _, converged = _settle(block, x, known, messages, z_tol=z_tol)
+            return RowPosterior(self.order[self.slices[i]][some], np.asarray(z), np.asarray(known.cov), converged)
+
+        for i, block in enumerate(self.blocks):
+            parts = block.parts(posterior.n_components)
+            yield from in_threads(job, [i] * len(parts), parts)
+
+    def _messages(self, posterior: Posterior) -> Messages:
         return make_messages(posterior, self.spec, self.groups)
 
     def _with_products(self, x: tuple[LocalX, ...]) -> Local:
@@ -172,7 +186,7 @@ class MemoryRows:
 
 
 def _settle(
-    block: Block, x: LocalX, known: ZGivenX, messages: Sequence[Message], max_rounds: int = MAX_ROUNDS
+    block: Block, x: LocalX, known: ZGivenX, messages: Messages, max_rounds: int = MAX_ROUNDS, z_tol: float = Z_TOL
 ) -> tuple[Array, LocalX, bool]:
     """q(z) and q(x) of a block in turns, until z moves no more; a view that is binary or categorical needs it."""
     xp = array_namespace(known.evidence)
@@ -182,7 +196,7 @@ def _settle(
     for _ in range(max_rounds):
         x = update_x(block, x, z, messages)
         old, z = z, update_z(block, x, known, messages)
-        if float(xp.max(xp.abs(z - old))) < Z_TOL:
+        if float(xp.max(xp.abs(z - old))) < z_tol:
             return z, x, True
     return z, x, False
 

@@ -12,6 +12,7 @@ from ..core.spec import ModelSpec
 from ..core.state import ColumnGroups, Posterior, Stats
 
 MAX_ROUNDS = 1000  # of q(z) and q(x) with the globals fixed
+Z_TOL = 1e-7  # largest change of a factor at which they stop
 
 Local = Any  # what an engine keeps for its rows between sweeps: a value, never changed, of no concern to others
 
@@ -53,6 +54,6 @@ class Rows(Protocol):
         """q(x) iterated with the globals fixed; and whether it converged."""
         ...
 
-    def infer(self, posterior: Posterior, local: Local | None = None) -> Iterator[RowPosterior]:
+    def infer(self, posterior: Posterior, local: Local | None = None, z_tol: float = Z_TOL) -> Iterator[RowPosterior]:
         """Settled q(z) of all rows, each row once, in parts; from q(x) as `local` has it, or found anew."""
         ...

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from ..core.predictive import weight_variance
+from ..core.predictive import PredictiveView
 from ..core.spec import ModelSpec
 from ..core.state import Fixed, Posterior
 
@@ -25,7 +25,7 @@ def draw_rows(posterior: Posterior, spec: ModelSpec, n: int, rng: np.random.Gene
             noise = 1 / tau.value
         else:
             noise = tau.rate / rng.standard_gamma(tau.shape, size=(n, len(tau.rate)))
-        var = weight_variance(view, z, no_cov) + view.b_var + noise
+        var = PredictiveView(view).weight_variance(z, no_cov) + view.b_var + noise
         x = z @ view.w_mean.T + view.b_mean + np.sqrt(var) * rng.standard_normal(size)
         out.append(view_spec.likelihood.draw(x, rng))
     return out

@@ -11,7 +11,7 @@ from sklearn.exceptions import ConvergenceWarning
 
 from ..core.bound import rows_bound
 from ..core.likelihoods import PredictiveX
-from ..core.predictive import predictive_x
+from ..core.predictive import PredictiveView
 from ..core.spec import ModelSpec
 from ..core.state import Posterior
 from ..engines import RowPosterior, Rows
@@ -38,23 +38,24 @@ def predict_views(
     for i in targets:
         width = rows.spec.views[i].n_features
         out[i] = (np.empty((rows.n_rows, width)), np.empty((rows.n_rows, width)))
+    views = {i: PredictiveView(posterior.views[i]) for i in targets}
     for part in settled(rows.infer(posterior)):
-        for i in targets:
-            for places, x in predictive_parts(part, posterior, i):
+        for i, view in views.items():
+            for places, x in predictive_parts(part, view):
                 value, std = rows.spec.views[i].likelihood.predict(x.sharpened(sharpness[i]))
                 out[i][0][places], out[i][1][places] = value, std
     return out
 
 
-def predictive_parts(part: RowPosterior, posterior: Posterior, i: int) -> Iterator[tuple[np.ndarray, PredictiveX]]:
-    """The predictive x of view i for some rows at a time, with their places."""
-    view, n_components = posterior.views[i], posterior.n_components
-    # D·K for z_factor; where features have covariances of their own and rows, too, also K²/2 for <zzᵀ>.
-    cells = len(view.b_mean) * n_components + n_components**2
+def predictive_parts(part: RowPosterior, view: PredictiveView) -> Iterator[tuple[np.ndarray, PredictiveX]]:
+    """The predictive x of a view for some rows at a time, with their places."""
+    n_components = part.z_mean.shape[1]
+    # D·K for z_factor; where features have covariances of their own, and rows, too, also K²/2 for <zzᵀ>.
+    cells = len(view.noise_var) * n_components + n_components**2
     step = max(1, CHUNK_BYTES // (8 * cells))
     for start in range(0, len(part.rows), step):
         some = part.part(slice(start, start + step))
-        yield some.rows, predictive_x(view, some.z_mean, some.z_cov)
+        yield some.rows, view.x(some.z_mean, some.z_cov)
 
 
 def log_likelihood(rows: Rows, posterior: Posterior) -> float:

@@ -26,6 +26,7 @@ from ..engines import make_rows
 MOST_ROWS = 400
 STEP, LARGEST = 1.3, 25.0
 SPREAD = 0.5  # of log c before the labels are seen
+ROUGH = 1e-2  # change of a factor at which the inference of these rows ends
 SMALLEST = 1e-12  # a probability is taken to be at least this
 
 
@@ -59,7 +60,7 @@ def _of_view(
     shown[i] = shown[i].hidden()
     likelihood = spec.views[i].likelihood
     parts: list[tuple[np.ndarray, PredictiveX]] = []
-    for part in make_rows(shown, spec, posterior.n_components, engine="memory").infer(posterior):
+    for part in make_rows(shown, spec, posterior.n_components, engine="memory").infer(posterior, z_tol=ROUGH):
         codes, x = data[i].target[chosen[part.rows]], predictive_x(posterior.views[i], part.z_mean, part.z_cov)
         leverage = np.minimum(x.own_var, 0.9)
         residual = likelihood.infer_x(codes, x.mean, x.noise_var, None).mean - x.mean
@@ -91,4 +92,4 @@ def with_independent_classes(x: PredictiveX) -> PredictiveX:
     """What z does to the differences between classes, as if independent: it needs no draws, and c hardly moves."""
     centred = x.z_factor - x.z_factor.mean(axis=1, keepdims=True)
     own_var = x.own_var + (centred**2).sum(axis=-1)
-    return replace(x, z_factor=np.zeros((1, x.mean.shape[1], 1)), own_var=own_var)
+    return replace(x, z_factor=np.zeros((1, x.mean.shape[1], 0)), own_var=own_var)

@@ -56,6 +56,7 @@ class Likelihood(ABC):
     """p(t | x) of one view. Holes, weights, factors and other views are not its concern."""
 
     latent: ClassVar[bool]  # is x to be inferred, or is it the data?
+    whole_rows: ClassVar[bool] = False  # is a row one observation, seen or missing as a whole?
     needs_sharpness: ClassVar[bool] = False  # are its probabilities too cautious as the bound leaves them?
 
     @abstractmethod

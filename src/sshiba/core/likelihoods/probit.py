@@ -10,7 +10,7 @@ import numpy as np
 from ..arrays import array_namespace
 from ..state import Array
 from .likelihood import CONFIDENT, Likelihood, PredictiveX, XUpdate
-from .probit_integrals import class_probabilities, log_xi_and_step
+from .probit_integrals import class_probabilities, few_class_probabilities, log_xi_and_step
 
 
 @dataclass(frozen=True)
@@ -18,6 +18,7 @@ class MultinomialProbit(Likelihood):
     """One of several classes for each row; each class is one latent feature."""
 
     latent = True
+    whole_rows = True
     needs_sharpness = True
 
     def infer_x(self, target: Array, y: Array, tau: Array, xi: Array | None) -> XUpdate:
@@ -41,22 +42,24 @@ class MultinomialProbit(Likelihood):
         return CONFIDENT * (xp.astype(is_true, zeros.dtype) - 1 / n_classes)
 
     def predict(self, x: PredictiveX) -> tuple[Array, Array]:
-        """Class probabilities and the standard deviations of their indicators.
+        """Class probabilities and the standard deviations of their indicators."""
+        p = few_class_probabilities(x) if x.mean.shape[1] <= 3 else self._many_classes(x)
+        return p, array_namespace(p).sqrt(p * (1 - p))
 
-        Classes are correlated through z. Of that covariance S, what is common to all classes does not matter, and as
+    def _many_classes(self, x: PredictiveX) -> Array:
+        """Classes are correlated through z. Of that covariance S, what is common to all classes does not matter, and as
         much as can be is moved to the part that is independent between classes, S = A Aᵀ + floor·I, which is
         integrated in one dimension; A u is averaged over points, its largest directions first.
         """
-        xp = array_namespace(x.mean)
-        n_classes = x.mean.shape[1]
+        xp, n_classes = array_namespace(x.mean), x.mean.shape[1]
         factor = x.z_factor - xp.mean(x.z_factor, axis=1, keepdims=True)
         values, vectors = xp.linalg.eigh(factor @ xp.matrix_transpose(factor))
         floor = xp.where(values[:, 1:2] > 0, values[:, 1:2], 0.0)  # values[:, 0] is the common direction's zero
         std = xp.sqrt(x.own_var + x.noise_var + floor)
         spread = xp.where(values > floor, values - floor, 0.0)
-        A = xp.flip(vectors * xp.sqrt(spread)[:, None, :], axis=-1)[:, :, : n_classes - 2]
-        p = class_probabilities(x.mean, A, std)
-        return p, xp.sqrt(p * (1 - p))
+        rank = max(0, min(n_classes - 2, x.z_factor.shape[2]))  # S has no more directions than z has
+        A = xp.flip(vectors * xp.sqrt(spread)[:, None, :], axis=-1)[:, :, :rank]
+        return class_probabilities(x.mean, A, std)
 
     def decide(self, values: np.ndarray) -> np.ndarray:
         return np.argmax(values, axis=1)

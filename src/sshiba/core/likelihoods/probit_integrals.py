@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from functools import lru_cache
-from math import exp, log, pi
+from math import exp, log, pi, sqrt
 from types import ModuleType
 
 import numpy as np
@@ -13,13 +13,18 @@ from scipy.stats import qmc
 
 from ..arrays import array_namespace, like, log_ndtr, log_sum_exp
 from ..state import Array
-from .probit_grid import FARTHEST, N_ARGMAX, N_EDGE, N_NEWTON, N_NODES, REACH, WIDEST, nodes
+from .likelihood import PredictiveX
+from .probit_grid import FARTHEST, N_ARGMAX, N_EDGE, N_NEWTON, REACH, WIDEST, n_nodes, nodes
 
 N_DRAWS = 128
+N_PLACKETT = 20  # nodes: 1e-10 for correlations up to 0.99
+SMALLEST = 1e-15  # a probability of few classes is at least this
 
 
 def log_xi_and_step(y: Array, target: Array) -> tuple[Array, Array]:
-    """`probit_moments` by the fastest way there is: compiled, on all cores, where numba is installed."""
+    """`probit_moments` by the fastest way there is: closed for two classes; compiled, where numba is installed."""
+    if y.shape[1] == 2:
+        return two_class_moments(y, target)
     fast = compiled()
     if fast is not None and is_numpy_array(y):
         return fast.probit_moments(np.ascontiguousarray(y, dtype=np.float64), np.asarray(target, dtype=np.int64))
@@ -38,6 +43,44 @@ def class_probabilities(y: Array, A: Array, std: Array) -> Array:
     return sum(argmax_probabilities(y + A @ like(u, y), std) for u in draws) / len(draws)
 
 
+def few_class_probabilities(x: PredictiveX) -> Array:
+    """p(x_i is the largest) of up to three classes with all their covariance, (n, C): no draws are needed.
+
+    Class i is the largest where the differences x_i − x_j to the others are positive: a normal probability of as many
+    dimensions as there are others.
+    """
+    xp, n_classes = array_namespace(x.mean), x.mean.shape[1]
+    var = x.own_var + x.noise_var
+    p = []
+    for i in range(n_classes):
+        others = [j for j in range(n_classes) if j != i]
+        apart = [x.z_factor[:, i, :] - x.z_factor[:, j, :] for j in others]
+        std = [xp.sqrt(xp.sum(f**2, axis=-1) + var[:, i] + var[:, j]) for f, j in zip(apart, others)]
+        h = [(x.mean[:, i] - x.mean[:, j]) / s for j, s in zip(others, std)]
+        if n_classes == 3:
+            covariance = xp.sum(apart[0] * apart[1], axis=-1) + var[:, i]
+            p.append(bivariate_normal(h[0], h[1], covariance / (std[0] * std[1])))
+        else:
+            p.append(xp.exp(log_ndtr(h[0])) if h else xp.ones_like(x.mean[:, 0]))
+    found = xp.clip(xp.stack(p, axis=1), SMALLEST, 1.0)
+    return found / xp.sum(found, axis=1, keepdims=True)
+
+
+def bivariate_normal(h: Array, k: Array, rho: Array) -> Array:
+    """P(u < h, v < k) of standard normals with correlation rho < 1.
+
+    Plackett: ∂P/∂rho is the density at (h, k); from rho = 0, with rho = sin θ,
+    P = Φ(h) Φ(k) + 1/2π ∫ exp(−(h² + k² − 2 h k sin θ) / (2 cos² θ)) dθ, by Gauss and Legendre's rule.
+    """
+    xp = array_namespace(h)
+    end = xp.asin(rho)
+    total = xp.zeros_like(h)
+    for node, weight in zip(*np.polynomial.legendre.leggauss(N_PLACKETT)):
+        sine = xp.sin(end * float(1 + node) / 2)
+        total = total + float(weight) * xp.exp((h * k * sine - (h**2 + k**2) / 2) / (1 - sine**2))
+    return xp.exp(log_ndtr(h) + log_ndtr(k)) + total * end / (4 * pi)
+
+
 @lru_cache(maxsize=1)
 def compiled() -> ModuleType | None:
     """The compiled twins, or None without numba."""
@@ -48,18 +91,20 @@ def compiled() -> ModuleType | None:
     return probit_compiled
 
 
-def probit_moments(y: Array, target: Array, n_nodes: int = N_NODES) -> tuple[Array, Array]:
+def probit_moments(y: Array, target: Array, n: int | None = None) -> tuple[Array, Array]:
     """log ξ and <x> − y = ∇ log ξ, with ξ = E_u Π_{j≠t} Φ(u + y_t − y_j), u ~ N(0, 1).
 
     The integrand exp f(u), f = −u²/2 + Σ log Φ(u + δ_j), is log-concave, and −f″ falls with u, to 1: it is steep on
     the left of its mode, of width l = (−f″)^-½ there, and long on the right, of a width r ≤ 1 that Newton steps find,
     which on this side never go too far. The trapezoid rule in t, u = mode + l·t + (r − l)(softplus(t) − log 2),
-    converges exponentially: 32 nodes give log ξ to 1e-10 and its gradient to 1e-8 for up to 200 classes.
+    converges exponentially: `n_nodes` of them give log ξ to 1e-10 and its gradient to 1e-9 for up to 200 classes.
 
     Parameters
     ----------
     y : (n, C)
     target : (n,) integer
+    n : int, optional
+        Nodes, instead of what `n_nodes` says.
 
     Returns
     -------
@@ -82,7 +127,8 @@ def probit_moments(y: Array, target: Array, n_nodes: int = N_NODES) -> tuple[Arr
         right = right + (top - REACH**2 / 2 - value) / (slope * REACH)
 
     log_f, rhos = [], []
-    for t in nodes(n_nodes):
+    n = n_nodes(y.shape[1]) if n is None else n
+    for t in nodes(n):
         v = u + left * t + (right - left) * log((1 + exp(t)) / 2)
         a = v[:, None] + delta
         log_phi, rho = _log_phi_and_rho(a)
@@ -95,7 +141,16 @@ def probit_moments(y: Array, target: Array, n_nodes: int = N_NODES) -> tuple[Arr
         mills = mills + xp.exp(value - log_total)[:, None] * rho
     mills = xp.where(is_true, 0.0, mills)
     step = xp.where(is_true, xp.sum(mills, axis=1, keepdims=True), -mills)
-    return log_total + log(2 * REACH / (n_nodes - 1)) - 0.5 * log(2 * pi), step
+    return log_total + log(2 * REACH / (n - 1)) - 0.5 * log(2 * pi), step
+
+
+def two_class_moments(y: Array, target: Array) -> tuple[Array, Array]:
+    """As `probit_moments`: of two classes ξ = Φ(δ/√2), δ = y_t − y_j, so ∇ log ξ = ± ρ(δ/√2)/√2."""
+    xp = array_namespace(y)
+    sign = xp.astype(2 * target - 1, y.dtype)  # of class 1
+    log_xi, rho = _log_phi_and_rho(sign * (y[:, 1] - y[:, 0]) / sqrt(2))
+    step = sign * rho / sqrt(2)
+    return log_xi, xp.stack([-step, step], axis=1)
 
 
 def _log_integrand(u: Array, delta: Array) -> tuple[Array, Array, Array]:
