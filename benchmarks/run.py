@@ -7,6 +7,7 @@ import time
 import warnings
 
 import blas
+import everyday
 import growth
 import holes
 import kernels
@@ -21,7 +22,7 @@ def main() -> None:
     quick = "--quick" in sys.argv
     console = Console(stderr=True)
     rows: list[Row] = []
-    for module in (holes, kernels, textbook, peers, growth, blas, mofa):
+    for module in (holes, kernels, textbook, everyday, peers, growth, blas, mofa):
         began = time.perf_counter()
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
