@@ -21,6 +21,7 @@ from .state import Array, ColumnGroups, LatentX, Posterior, Stats, ViewStats
 from .threads import in_threads
 from .w_moments import weighted_ww
 
+MANY_VIEWS = 4  # latent views that are worth a thread each
 PART_BYTES = 2**23  # working memory of rows with a covariance each: small enough for the caches
 
 # ------------------------------------------------------------------------------------------------ rows and messages
@@ -39,6 +40,7 @@ class RowView:
     groups: ColumnGroups
     holes: Array | None = None
     present: bool = True  # is anything of this view observed in the block?
+    complete: bool = False  # is all of it?
     x_sum: Array | None = None  # of a real view without mean-field holes: constants, taken once
     xx: Array | None = None
 
@@ -188,14 +190,15 @@ def update_z(block: Block, x: LocalX, known: ZGivenX, messages: Messages) -> Arr
 
 
 def update_x(block: Block, x: LocalX, z: Array, messages: Messages) -> LocalX:
-    """q(x) of the latent views (table 3, table 4)."""
-    new: list[LatentX | None] = []
-    for rows, old, message in zip(block.views, x, messages.views):
+    """q(x) of the latent views (table 3, table 4), each on a thread where there are several."""
+
+    def job(rows: RowView, old: LatentX | None, message: Message) -> LatentX | None:
         if old is None:
-            new.append(None)
-        else:
-            new.append(update_view_x(rows, old.xi, z @ message.w_mean.T + message.b_mean, message))
-    return tuple(new)
+            return None
+        return update_view_x(rows, old.xi, z @ message.w_mean.T + message.b_mean, message)
+
+    run = in_threads if sum(q is not None for q in x) >= MANY_VIEWS else map
+    return tuple(run(job, block.views, x, messages.views))
 
 
 def update_view_x(rows: RowView, xi: Array | None, y: Array, message: Message) -> LatentX:
@@ -203,7 +206,7 @@ def update_view_x(rows: RowView, xi: Array | None, y: Array, message: Message) -
     if not rows.present:
         nothing = zeros(y.shape, y)
         return LatentX(nothing, nothing[0], nothing[0, 0], xi)
-    if message.likelihood.whole_rows and not bool(array_namespace(y).all(rows.observed > 0)):
+    if message.likelihood.whole_rows and rows.holes is None and not rows.complete:
         return infer_observed_rows(rows, y, message)
     found = message.likelihood.infer_x(rows.target, y, message.tau, xi)
     return leave_out_holes(rows, found) if rows.holes is None else fill_holes(rows, found, y, message.tau)
@@ -222,10 +225,12 @@ def infer_observed_rows(rows: RowView, y: Array, message: Message) -> LatentX:
 def leave_out_holes(rows: RowView, x: XUpdate) -> LatentX:
     """Zero where not observed: a hole has no q(x)."""
     xp = array_namespace(x.mean)
-    seen = (rows.observed > 0)[:, rows.groups.index]
-    seen_bound = seen if x.bound.shape[1] == x.mean.shape[1] else rows.observed > 0
-    second, bound = xp.where(seen, x.second, 0.0), xp.where(seen_bound, x.bound, 0.0)
-    return LatentX(xp.where(seen, x.mean, 0.0), xp.sum(second, axis=0), xp.sum(bound), x.xi)
+    mean, second, bound = x.mean, x.second, x.bound
+    if not rows.complete:
+        seen = (rows.observed > 0)[:, rows.groups.index]
+        seen_bound = seen if bound.shape[1] == mean.shape[1] else rows.observed > 0
+        mean, second, bound = (xp.where(m, v, 0.0) for m, v in ((seen, mean), (seen, second), (seen_bound, bound)))
+    return LatentX(mean, xp.sum(second, axis=0), xp.sum(bound), x.xi)
 
 
 def fill_holes(rows: RowView, x: XUpdate, y: Array, tau: Array) -> LatentX:
