@@ -7,7 +7,7 @@ from math import log, pi
 
 import numpy as np
 
-from ..arrays import array_namespace
+from ..arrays import arange, array_namespace
 from ..state import Array
 from .likelihood import CONFIDENT, Likelihood, PredictiveX, XUpdate
 from .probit_integrals import class_probabilities, log_xi_and_step
@@ -37,7 +37,7 @@ class MultinomialProbit(Likelihood):
 
     def start_y(self, target: Array, zeros: Array) -> Array:
         xp, n_classes = array_namespace(zeros), zeros.shape[1]
-        is_true = xp.arange(n_classes)[None, :] == target[:, None]
+        is_true = arange(n_classes, zeros)[None, :] == target[:, None]
         return CONFIDENT * (xp.astype(is_true, zeros.dtype) - 1 / n_classes)
 
     def predict(self, x: PredictiveX) -> tuple[Array, Array]:
