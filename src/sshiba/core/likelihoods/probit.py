@@ -55,7 +55,9 @@ class MultinomialProbit(Likelihood):
         std = xp.sqrt(x.own_var + x.noise_var + floor)
         spread = xp.where(values > floor, values - floor, 0.0)
         A = xp.flip(vectors * xp.sqrt(spread)[:, None, :], axis=-1)[:, :, : n_classes - 2]
-        p = class_probabilities(x.mean, A, std)
+        # The points are not symmetric, and eigenvectors come with either sign: here the largest entry is positive.
+        mirrored = xp.max(A, axis=1, keepdims=True) < -xp.min(A, axis=1, keepdims=True)
+        p = class_probabilities(x.mean, xp.where(mirrored, -A, A), std)
         return p, xp.sqrt(p * (1 - p))
 
     def decide(self, values: np.ndarray) -> np.ndarray:
