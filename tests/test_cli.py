@@ -217,6 +217,7 @@ FILES = {
     "short.csv": b"z\n1\n2\n",
 }
 FIT = ("fit", "-o", "no.sshiba", "--components", 3)
+GOOD = ("blood.csv", "--index", "patient", "--components", 3)  # with which nothing is wrong
 CASES = {
     "no such file": ((*FIT, "nothing.csv"), "there is no file 'nothing.csv'"),
     "a folder": ((*FIT, "folder.csv"), "is a folder"),
@@ -246,9 +247,9 @@ CASES = {
     "same columns in two files": ((*FIT, "blood.csv", "one.csv"), "are in more than one file"),
     "files of other lengths": ((*FIT, "one.csv", "short.csv"), "different numbers of rows"),
     "no place for the model": (("fit", "blood.csv"), "say where the model goes"),
-    "model exists": (("fit", "blood.csv", "-o", "model.sshiba"), "exists: choose another name, or --force"),
+    "model exists": (("fit", *GOOD, "-o", "model.sshiba"), "exists: choose another name, or --force"),
     "no such folder": (("fit", "blood.csv", "-o", "nowhere/model.sshiba"), "there is no folder"),
-    "table exists": (("impute", "blood.csv", "-o", "new.csv"), "exists"),
+    "table exists": (("impute", *GOOD, "-o", "new.csv"), "exists"),
     "no such model": (("info", "nothing.sshiba"), "there is no file"),
     "damaged model": (("info", "broken.sshiba"), "is not a SSHIBA model"),
     "a table as a model": (("info", "blood.csv"), "is not a SSHIBA model"),
