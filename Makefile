@@ -4,7 +4,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 export MPLBACKEND := Agg
 
-.PHONY: help setup demo test test-slow test-browser docs check format reproduce bench clean
+.PHONY: help setup demo test test-slow test-browser test-torch docs check format reproduce bench clean
 
 help:  ## this list
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*##/\t/' | expand -t 14
@@ -31,6 +31,11 @@ test-browser: setup  ## the report in a real browser (installs playwright, and D
 	command -v chromium >/dev/null || command -v google-chrome >/dev/null || { \
 	  if [ "$$(id -u)" != 0 ]; then run=sudo; fi; $$run apt-get update -q && $$run apt-get install -y -q chromium; }
 	NEEDS_BROWSER=1 $(BIN)/python -m pytest tests/test_report.py
+
+# The version that is tested; users may have any that the extra `torch` allows. The CPU build is a tenth of the other.
+test-torch: setup  ## the kernels on PyTorch tensors (installs the CPU build)
+	$(BIN)/python -m pip install --quiet torch==2.13.0
+	NEEDS_TORCH=1 $(BIN)/python -m pytest tests/test_torch.py
 
 docs: setup  ## the documentation, its tutorials run while it is built: out/docs/index.html
 	$(BIN)/python -m pip install --quiet -e '.[docs]'

@@ -15,7 +15,7 @@ from sshiba import SSHIBA, Binary, Categorical, Priors, Progress, Real
 
 def test_fitted_attributes(model: SSHIBA) -> None:
     k = model.n_components_
-    assert 2 <= k <= 6
+    assert k == 3  # as many as there are in the data
     assert model.factors_.shape == model.factors_std_.shape == (120, k)
     for name, d in {"X": 8, "T": 4, "y": 3}.items():
         assert model.weights_[name].shape == model.weights_std_[name].shape == (d, k)
@@ -31,7 +31,7 @@ def test_fitted_attributes(model: SSHIBA) -> None:
     assert list(model.classes_["y"]) == ["a", "b", "c"]
     assert model.converged_
     assert model.n_iter_ >= len(model.elbo_path_)
-    assert model.elbo_ == pytest.approx(model.elbo_path_[-1], rel=1e-2)
+    assert model.elbo_ == model.elbo_path_[-1]
     assert isinstance(model.views_["T"], Binary)
     assert isinstance(model.views_["y"], Categorical)
 
@@ -53,22 +53,34 @@ def test_attributes_are_in_the_users_units() -> None:
 
 def test_factors_are_the_transform_of_the_training_rows(model: SSHIBA) -> None:
     mean, std = model.transform(with_holes(make_views()), return_std=True)
-    np.testing.assert_allclose(mean, model.factors_, atol=1e-4)
-    np.testing.assert_allclose(std, model.factors_std_, rtol=1e-6)
+    np.testing.assert_allclose(mean, model.factors_, atol=1e-6)
+    np.testing.assert_allclose(std, model.factors_std_, rtol=1e-12)
 
 
-@pytest.mark.parametrize("given", [["X"], ["T"], ["y"], ["X", "y"], ["T", "y"]])
-def test_predict_from_any_subset(model: SSHIBA, given: list[str]) -> None:
+# What is given, and the share that the others must be right beyond chance: 0 for what knows nothing, 1 at best.
+SUBSETS = {
+    ("X",): {"T": 0.5, "y": 0.7},
+    ("T",): {"X": 0.35, "y": 0.2},
+    ("y",): {"X": 0.2, "T": 0.12},
+    ("X", "y"): {"T": 0.5},
+    ("T", "y"): {"X": 0.5},
+}
+
+
+@pytest.mark.parametrize("given", SUBSETS)
+def test_predict_from_any_subset(model: SSHIBA, given: tuple[str, ...]) -> None:
+    """The mean of each real column, and its most frequent value where it is a label, are what chance knows."""
     truth = make_views(seed=0)
     predictions = model.predict({name: truth[name] for name in given})
     assert set(predictions) == set(truth) - set(given)
     for name, guess in predictions.items():
         assert guess.shape == truth[name].shape
         if name == "X":
-            assert np.mean((guess - truth["X"]) ** 2) < np.mean((truth["X"] - truth["X"].mean(axis=0)) ** 2)
+            wrong, by_chance = (guess - truth["X"]) ** 2, (truth["X"] - truth["X"].mean(axis=0)) ** 2
         else:
-            chance = max(np.mean(truth[name] == v) for v in np.unique(truth[name]))
-            assert np.mean(guess == truth[name]) > min(chance, 0.6) - 0.02
+            table = pd.DataFrame(truth[name])
+            wrong, by_chance = guess != truth[name], (table != table.mode().iloc[0]).to_numpy()
+        assert 1 - wrong.mean() / by_chance.mean() > SUBSETS[given][name]
 
 
 def test_target_forms(model: SSHIBA) -> None:
@@ -111,7 +123,7 @@ def test_impute_keeps_what_is_there(model: SSHIBA) -> None:
     hole = np.isnan(holed["X"])
     spread = np.std(truth["X"], axis=0)
     errors = ((filled["X"] - truth["X"]) / spread)[hole]
-    assert np.sqrt(np.mean(errors**2)) < 0.8
+    assert np.sqrt(np.mean(errors**2)) < 0.6
 
 
 def test_frames_come_back_as_they_came() -> None:
@@ -147,7 +159,7 @@ def test_score_is_a_log_likelihood_in_the_users_units() -> None:
     X = views["X"]
     model = fit({"X": X})
     scaled = fit({"X": X * 100 + 7})
-    assert scaled.score({"X": X * 100 + 7}) == pytest.approx(model.score({"X": X}) - 8 * np.log(100), abs=0.02)
+    assert scaled.score({"X": X * 100 + 7}) == pytest.approx(model.score({"X": X}) - 8 * np.log(100), abs=1e-9)
     W, b, noise = model.weights_["X"], model.bias_["X"], model.noise_std_["X"]
     cov = W @ W.T + np.diag(noise**2)
     residual = X - b
@@ -181,7 +193,7 @@ def test_weight_pulls_the_factors_to_a_view() -> None:
     light = fit(views, views={"y": Categorical(weight=0.2), "T": Binary(), "X": Real()})
     heavy = fit(views, views={"y": Categorical(weight=10.0), "T": Binary(), "X": Real()})
     accuracy = [np.mean(m.predict(with_holes(views), "y") == views["y"]) for m in (light, heavy)]
-    assert accuracy[1] > accuracy[0]
+    assert accuracy[1] > accuracy[0] + 0.05
     with pytest.raises(ValueError, match=r"'X'.*weight"):
         fit(views, views={"X": Real(weight=2.0)})
 
@@ -192,7 +204,7 @@ def test_sample(model: SSHIBA) -> None:
     assert set(np.unique(drawn["T"])) <= {0, 1}
     assert set(drawn["y"]) <= {"a", "b", "c"}
     truth = make_views()
-    np.testing.assert_allclose(drawn["X"].std(axis=0), truth["X"].std(axis=0), rtol=0.35)
+    np.testing.assert_allclose(drawn["X"].std(axis=0), truth["X"].std(axis=0), rtol=0.12)
     again = model.sample(500, random_state=0)
     np.testing.assert_array_equal(drawn["X"], again["X"])
     assert model.sample(0)["X"].shape == (0, 8)
@@ -250,7 +262,7 @@ def test_bibfa_is_a_special_case() -> None:
     z = rng.standard_normal((200, 2))
     views = {name: z @ rng.standard_normal((2, 6)) + 0.3 * rng.standard_normal((200, 6)) for name in "ab"}
     model = fit(views, views={"a": Real(noise="view"), "b": Real(noise="view")})
-    assert model.n_components_ >= 2
+    assert model.n_components_ == 2
     assert np.ptp(model.fitted_.posterior.views[0].tau.mean) == 0
 
 
@@ -258,7 +270,7 @@ def test_float32_is_a_working_copy_only() -> None:
     views = make_views()
     views["X"] = views["X"].astype(np.float32)
     single, double = fit(views, dtype="float32"), fit(views)
-    np.testing.assert_allclose(single.elbo_, double.elbo_, rtol=1e-4)
+    np.testing.assert_allclose(single.elbo_, double.elbo_, rtol=1e-6)
 
 
 def test_callback_verbose_and_max_time(capsys: pytest.CaptureFixture) -> None:
@@ -269,6 +281,7 @@ def test_callback_verbose_and_max_time(capsys: pytest.CaptureFixture) -> None:
     with pytest.warns(ConvergenceWarning):
         slow = fit(make_views(), max_time=0.0)
     assert slow.n_iter_ <= 2
+    assert slow.elbo_ == slow.elbo_path_[-1]
     assert not slow.converged_
     with pytest.warns(ConvergenceWarning):
         fit(make_views(), max_iter=3)
@@ -366,9 +379,10 @@ def test_scale_and_shift_change_nothing(scale: float, shift: float, scaled: bool
     plain = fit(views, **options)
     moved = fit({**views, "X": shift + scale * views["X"]}, **options)
     assert moved.n_components_ == plain.n_components_
-    np.testing.assert_allclose(moved.factors_, plain.factors_, atol=1e-3)
+    digits = 1e-9 if shift == 0 else 1e-6  # a shift takes seven of sixteen digits away
+    np.testing.assert_allclose(moved.factors_, plain.factors_, atol=digits)
     hidden = {"T": views["T"], "y": views["y"]}
-    np.testing.assert_allclose((moved.predict(hidden, "X") - shift) / scale, plain.predict(hidden, "X"), atol=1e-3)
+    np.testing.assert_allclose((moved.predict(hidden, "X") - shift) / scale, plain.predict(hidden, "X"), atol=digits)
 
 
 @pytest.mark.parametrize("scale", [True, False])

@@ -63,9 +63,9 @@ def test_round_trip(case):
         assert same(given, back)
     elif isinstance(given, np.ndarray):
         assert (back.dtype, back.shape) == (given.dtype, given.shape)
-        np.testing.assert_allclose(back, given, rtol=1e-5)
+        np.testing.assert_allclose(back, given, rtol=1e-6 if given.dtype == "float32" else 1e-12)
     else:
-        (pd.testing.assert_frame_equal if given.ndim == 2 else pd.testing.assert_series_equal)(back, given)
+        (pd.testing.assert_frame_equal if given.ndim == 2 else pd.testing.assert_series_equal)(back, given, rtol=1e-6)
 
 
 def test_means_of_integers_are_floats():

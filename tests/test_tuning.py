@@ -37,7 +37,9 @@ def test_options_of_views(views: dict) -> None:
     assert len(found.table) == 4
     assert found.model.views["labels"].noise == found.options["labels.noise"]
     assert found.model.views["x"].noise == found.options["x.noise"]
-    assert found.table["score"].max() == found.table["score"][found.table["score"].idxmax()]
+    best = found.table.loc[found.table["score"].idxmax()]
+    assert found.options == {name: best[name] for name in grid}
+    assert found.table["score"].nunique() == 4
     assert (found.table["se"] > 0).all()
 
 

@@ -46,6 +46,11 @@ def like(values: Any, other: Any) -> Any:
     return xp.asarray(np.asarray(values), dtype=other.dtype, device=device(other))
 
 
+def arange(n: int, other: Any) -> Any:
+    """0 ... n − 1 as integers, where `other` is."""
+    return array_namespace(other).arange(n, device=device(other))
+
+
 def zeros(shape: tuple[int, ...], other: Any) -> Any:
     return array_namespace(other).zeros(shape, dtype=other.dtype, device=device(other))
 

@@ -41,6 +41,7 @@ class RowView:
     holes: Array | None = None
     present: bool = True  # is anything of this view observed in the block?
     complete: bool = False  # is all of it?
+    seen: np.ndarray | None = None  # of whole rows that are seen or missing: places of the seen ones, on the host
     x_sum: Array | None = None  # of a real view without mean-field holes: constants, taken once
     xx: Array | None = None
 
@@ -50,8 +51,11 @@ class RowView:
 
     def rows(self, some: slice) -> RowView:
         """Some of the rows, of a block whose rows do not share a pattern of holes."""
-        holes = None if self.holes is None else self.holes[some]
-        return replace(self, target=self.target[some], observed=self.observed[some], holes=holes)
+        holes, seen = None if self.holes is None else self.holes[some], self.seen
+        if seen is not None:
+            first, last = np.searchsorted(seen, [some.start, some.stop])
+            seen = seen[first:last] - some.start
+        return replace(self, target=self.target[some], observed=self.observed[some], holes=holes, seen=seen)
 
 
 @dataclass(frozen=True)
@@ -206,16 +210,15 @@ def update_view_x(rows: RowView, xi: Array | None, y: Array, message: Message) -
     if not rows.present:
         nothing = zeros(y.shape, y)
         return LatentX(nothing, nothing[0], nothing[0, 0], xi)
-    if message.likelihood.whole_rows and rows.holes is None and not rows.complete:
-        return infer_observed_rows(rows, y, message)
+    if message.likelihood.whole_rows and rows.seen is not None:
+        return infer_seen_rows(rows, rows.seen, y, message)
     found = message.likelihood.infer_x(rows.target, y, message.tau, xi)
     return leave_out_holes(rows, found) if rows.holes is None else fill_holes(rows, found, y, message.tau)
 
 
-def infer_observed_rows(rows: RowView, y: Array, message: Message) -> LatentX:
+def infer_seen_rows(rows: RowView, seen: np.ndarray, y: Array, message: Message) -> LatentX:
     """q(x) of a view whose rows are seen or missing as a whole: only of those that are seen."""
     xp = array_namespace(y)
-    seen = rows.observed[:, 0] > 0
     found = message.likelihood.infer_x(rows.target[seen], y[seen], message.tau, None)
     mean = zeros(y.shape, y)
     mean[seen] = found.mean

@@ -17,11 +17,15 @@ ROUNDING = 1e-13  # a feature whose std is below this share of its mean is const
 
 @dataclass(frozen=True, eq=False)
 class NumberSummary:
-    """Observed cells of each column of numbers: how many, their mean and population standard deviation."""
+    """Observed cells of each column of numbers: how many, their mean and population standard deviation.
+
+    The mean is kept as a number near it and the rest: one double would hold seven digits after the point of 1e9.
+    """
 
     features: tuple
     n: np.ndarray  # (D,)
-    mean: np.ndarray  # (D,)
+    near_mean: np.ndarray  # (D,)
+    rest: np.ndarray  # (D,): the mean less `near_mean`
     std: np.ndarray  # (D,)
 
     @classmethod
@@ -33,15 +37,20 @@ class NumberSummary:
         """Chan's formulas, in units of the largest spread: a mean of 1e9 beside a std of 1 loses nothing."""
         n = self.n + other.n
         share = other.n / np.maximum(n, 1)
-        gap = other.mean - self.mean
+        gap = (other.near_mean - self.near_mean) + (other.rest - self.rest)
         unit = np.maximum(np.maximum(self.std, other.std), np.abs(gap))
         unit = np.where(unit > 0, unit, 1.0)
         a, b, c = self.std / unit, other.std / unit, gap / unit
         variance = (1 - share) * a**2 + share * b**2 + share * (1 - share) * c**2
         empty = self.n == 0
-        mean = np.where(empty, other.mean, self.mean + share * gap)
+        near_mean = np.where(empty, other.near_mean, self.near_mean)
+        rest = np.where(empty, other.rest, self.rest + share * gap)
         std = np.where(empty, other.std, np.where(other.n == 0, self.std, unit * np.sqrt(variance)))
-        return NumberSummary(self.features, n, mean, std)
+        return NumberSummary(self.features, n, near_mean, rest, std)
+
+    @property
+    def mean(self) -> np.ndarray:
+        return self.near_mean + self.rest
 
     @property
     def constant(self) -> np.ndarray:
@@ -49,8 +58,8 @@ class NumberSummary:
         return self.std <= ROUNDING * np.abs(self.mean)
 
 
-def column_moments(values: np.ndarray, n_observed: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Mean and population standard deviation of the observed cells of each column.
+def column_moments(values: np.ndarray, n_observed: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Mean, in two parts, and population standard deviation of the observed cells of each column.
 
     Two passes, the second in units of the column's largest value: exact for a mean of 1e9 and a std of 1,
     and free of under- and overflow.
@@ -68,7 +77,7 @@ def column_moments(values: np.ndarray, n_observed: np.ndarray) -> tuple[np.ndarr
         shift += deviation.sum(axis=0)
         square += np.einsum("nd,nd->d", deviation, deviation)
     shift /= n_observed
-    return mean + unit * shift, unit * np.sqrt(np.maximum(square / n_observed - shift**2, 0))
+    return mean, unit * shift, unit * np.sqrt(np.maximum(square / n_observed - shift**2, 0))
 
 
 @dataclass(frozen=True, eq=False)

@@ -244,8 +244,16 @@ def row_view(
     if len(seen) > 1 or len(target) == 1:
         seen = np.broadcast_to(seen, (len(view.target), seen.shape[1]))[rows]
     observed = seen[:1] if shared else np.broadcast_to(seen, (len(target), seen.shape[1]))
-    seen_all, seen_any = bool(observed.all()), bool(observed.any())
-    block = RowView(target, observed.astype(np.float64), groups, present=seen_any, complete=seen_all)
+    complete = bool(observed.all())
+    whole_rows = not shared and not complete and observed.shape[1] == 1
+    block = RowView(
+        target,
+        observed.astype(np.float64),
+        groups,
+        present=bool(observed.any()),
+        complete=complete,
+        seen=np.flatnonzero(observed[:, 0]) if whole_rows else None,
+    )
     if missing == "mean-field" and view.observed is not None:
         return replace(block, holes=np.broadcast_to(~view.observed[rows], (len(target), len(groups.index))))
     if latent:

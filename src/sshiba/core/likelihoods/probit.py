@@ -7,7 +7,7 @@ from math import log, pi
 
 import numpy as np
 
-from ..arrays import array_namespace
+from ..arrays import arange, array_namespace
 from ..state import Array
 from .likelihood import CONFIDENT, Likelihood, PredictiveX, XUpdate
 from .probit_integrals import class_probabilities, few_class_probabilities, log_xi_and_step
@@ -38,7 +38,7 @@ class MultinomialProbit(Likelihood):
 
     def start_y(self, target: Array, zeros: Array) -> Array:
         xp, n_classes = array_namespace(zeros), zeros.shape[1]
-        is_true = xp.arange(n_classes)[None, :] == target[:, None]
+        is_true = arange(n_classes, zeros)[None, :] == target[:, None]
         return CONFIDENT * (xp.astype(is_true, zeros.dtype) - 1 / n_classes)
 
     def predict(self, x: PredictiveX) -> tuple[Array, Array]:
@@ -59,7 +59,9 @@ class MultinomialProbit(Likelihood):
         spread = xp.where(values > floor, values - floor, 0.0)
         rank = max(0, min(n_classes - 2, x.z_factor.shape[2]))  # S has no more directions than z has
         A = xp.flip(vectors * xp.sqrt(spread)[:, None, :], axis=-1)[:, :, :rank]
-        return class_probabilities(x.mean, A, std)
+        # The points are not symmetric, and eigenvectors come with either sign: here the largest entry is positive.
+        mirrored = xp.max(A, axis=1, keepdims=True) < -xp.min(A, axis=1, keepdims=True)
+        return class_probabilities(x.mean, xp.where(mirrored, -A, A), std)
 
     def decide(self, values: np.ndarray) -> np.ndarray:
         return np.argmax(values, axis=1)

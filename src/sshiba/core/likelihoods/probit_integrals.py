@@ -11,7 +11,7 @@ from array_api_compat import is_numpy_array
 from scipy.special import ndtri
 from scipy.stats import qmc
 
-from ..arrays import array_namespace, like, log_ndtr, log_sum_exp
+from ..arrays import arange, array_namespace, like, log_ndtr, log_sum_exp
 from ..state import Array
 from .likelihood import PredictiveX
 from .probit_grid import FARTHEST, N_ARGMAX, N_EDGE, N_NEWTON, REACH, WIDEST, n_nodes, nodes
@@ -112,7 +112,7 @@ def probit_moments(y: Array, target: Array, n: int | None = None) -> tuple[Array
     step : (n, C)
     """
     xp = array_namespace(y)
-    is_true = xp.arange(y.shape[1])[None, :] == target[:, None]
+    is_true = arange(y.shape[1], y)[None, :] == target[:, None]
     y_true = xp.sum(xp.where(is_true, y, 0.0), axis=1, keepdims=True)
     # A gap so large that log Φ and ρ vanish takes the true class itself out of the product.
     delta = xp.where(is_true, 40.0, xp.clip(y_true - y, -FARTHEST, FARTHEST))
