@@ -1,10 +1,13 @@
 # Two commands to start with: `make demo` and `make test`. Both build .venv first.
 PYTHON ?= python3
+PYTHON311 ?= python3.11
+PYTHON313 ?= python3.13
 VENV := .venv
 BIN := $(VENV)/bin
 export MPLBACKEND := Agg
 
-.PHONY: help setup demo test test-slow test-browser test-torch docs check format reproduce bench clean
+.PHONY: help setup demo test test-slow test-oldest test-newest test-browser test-torch docs check lint style types \
+  imports format build reproduce bench clean
 
 help:  ## this list
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*##/\t/' | expand -t 14
@@ -26,6 +29,21 @@ test: setup  ## the whole test suite (under eight minutes on two cores)
 test-slow: setup  ## the long experiments
 	$(BIN)/python -m pytest -m slow
 
+test-oldest: $(VENV)-oldest/.installed  ## the suite on Python 3.11 with the oldest versions supported
+	$(VENV)-oldest/bin/python -m pytest
+
+$(VENV)-oldest/.installed: pyproject.toml constraints/oldest.txt
+	$(PYTHON311) -m venv --clear $(VENV)-oldest
+	$(VENV)-oldest/bin/python -m pip install --quiet --upgrade pip
+	$(VENV)-oldest/bin/python -m pip install --quiet -e '.[test]' -c constraints/oldest.txt
+	touch $@
+
+test-newest:  ## the suite on Python 3.13 with the newest versions there are
+	test -x $(VENV)-newest/bin/python || $(PYTHON313) -m venv $(VENV)-newest
+	$(VENV)-newest/bin/python -m pip install --quiet --upgrade pip
+	$(VENV)-newest/bin/python -m pip install --quiet --upgrade --upgrade-strategy eager -e '.[test]'
+	$(VENV)-newest/bin/python -m pytest
+
 test-browser: setup  ## the report in a real browser (installs playwright, and Debian's chromium where there is none)
 	$(BIN)/python -m pip install --quiet -e '.[browser]'
 	command -v chromium >/dev/null || command -v google-chrome >/dev/null || { \
@@ -41,15 +59,32 @@ docs: setup  ## the documentation, its tutorials run while it is built: out/docs
 	$(BIN)/python -m pip install --quiet -e '.[docs]'
 	$(BIN)/python -m sphinx -W --keep-going -b html docs out/docs
 
-check: setup  ## lint, format, types, and which room imports which
+check: lint style types imports  ## lint, style, types and imports; what pre-commit runs
+
+lint: setup  ## ruff's rules
 	$(BIN)/ruff check .
+
+style: setup  ## the house style
 	$(BIN)/ruff format --check .
+
+types: setup  ## mypy
 	$(BIN)/mypy
+
+imports: setup  ## which room imports which
 	$(BIN)/lint-imports
 
 format: setup  ## rewrite files in the house style
 	$(BIN)/ruff check --fix .
 	$(BIN)/ruff format .
+
+build: setup  ## the wheel and the source archive in dist/, checked; the wheel is tried by itself
+	rm -rf dist
+	$(BIN)/python -m build
+	$(BIN)/twine check --strict dist/*
+	$(PYTHON) -m venv --clear $(VENV)-wheel
+	$(VENV)-wheel/bin/python -m pip install --quiet dist/*.whl
+	$(VENV)-wheel/bin/sshiba --version
+	$(VENV)-wheel/bin/python .ci/try_wheel.py
 
 reproduce: setup  ## the paper's experiments (hours, resumable); QUICK=--quick takes six minutes
 	$(BIN)/sshiba reproduce $(QUICK)
@@ -58,5 +93,6 @@ bench: setup  ## all benchmarks, peers beside us (twenty minutes); QUICK=--quick
 	$(BIN)/python -m pip install --quiet -e '.[bench]'
 	$(BIN)/python benchmarks/run.py $(QUICK)
 
-clean:  ## remove .venv and caches
-	rm -rf $(VENV) .pytest_cache .ruff_cache .mypy_cache .hypothesis out
+clean:  ## remove environments, caches and what was built
+	rm -rf $(VENV) $(VENV)-oldest $(VENV)-newest $(VENV)-wheel
+	rm -rf .pytest_cache .ruff_cache .mypy_cache .hypothesis .import_linter_cache dist out

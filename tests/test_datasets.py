@@ -7,7 +7,6 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from sklearn.datasets import _openml as openml
 
 from sshiba import datasets
 from sshiba.datasets import DatasetError, _fetch_faces, _fetch_multilabel
@@ -25,16 +24,16 @@ ARFF = """@relation tiny
 """
 
 
-def cached(folder: Path, url: str, content: bytes) -> None:
-    """Put a file where fetch_openml looks before it goes to the network."""
-    path = Path(openml._get_local_path(openml._openml_path_from_url(url), str(folder / "openml")))
-    path.parent.mkdir(parents=True, exist_ok=True)
-    path.write_bytes(gzip.compress(content))
+def cached(folder: Path, path: str, content: bytes) -> None:
+    """Put a file of OpenML where fetch_openml looks before it goes to the network."""
+    file = folder / "openml" / "openml.org" / f"{path}.gz"
+    file.parent.mkdir(parents=True, exist_ok=True)
+    file.write_bytes(gzip.compress(content))
 
 
 def test_openml_files_are_parsed(tmp_path: Path) -> None:
     """ARFF with numbers and TRUE / FALSE targets, as the Mulan sets have there."""
-    data_url = openml._DATA_INFO.format(1) + "/tiny.arff"
+    data_file = "data/v1/download/1"
     targets = {"Class1", "Class2"}
     names = ["Att1", "Att2", "Class1", "Class2"]
     features = [
@@ -59,16 +58,16 @@ def test_openml_files_are_parsed(tmp_path: Path) -> None:
         "file_id": "1",
         "description": "x",
     }
-    description |= {"url": data_url, "md5_checksum": hashlib.md5(ARFF.encode()).hexdigest()}
+    description |= {"url": f"https://openml.org/{data_file}", "md5_checksum": hashlib.md5(ARFF.encode()).hexdigest()}
     description |= {"default_target_attribute": "Class1,Class2"}
     answers = {
-        openml._DATA_INFO: {"data_set_description": description},
-        openml._DATA_FEATURES: {"data_features": {"feature": features}},
-        openml._DATA_QUALITIES: {"data_qualities": {"quality": [{"name": "NumberOfInstances", "value": "4"}]}},
+        "data/1": {"data_set_description": description},
+        "data/features/1": {"data_features": {"feature": features}},
+        "data/qualities/1": {"data_qualities": {"quality": [{"name": "NumberOfInstances", "value": "4"}]}},
     }
-    for url, answer in answers.items():
-        cached(tmp_path, url.format(1), json.dumps(answer).encode())
-    cached(tmp_path, data_url, ARFF.encode())
+    for question, answer in answers.items():
+        cached(tmp_path, f"api/v1/json/{question}", json.dumps(answer).encode())
+    cached(tmp_path, data_file, ARFF.encode())
     found = _fetch_multilabel(1, n_train=3, data_home=str(tmp_path))
     np.testing.assert_allclose(found.views["features"], [[0.5, -1.25], [0.25, 2.0], [1.0, 0.0], [-3.5, 0.125]])
     np.testing.assert_array_equal(found.views["labels"], [[1, 0], [0, 0], [1, 1], [0, 1]])
