@@ -50,7 +50,7 @@ test-browser: setup  ## the report in a real browser (installs playwright, and D
 	  if [ "$$(id -u)" != 0 ]; then run=sudo; fi; $$run apt-get update -q && $$run apt-get install -y -q chromium; }
 	NEEDS_BROWSER=1 $(BIN)/python -m pytest tests/test_report.py
 
-# The version that is tested; users may have any that the extra `torch` allows. The CPU build is a tenth of the other.
+# The version that is tested; users may have any that the extra `torch` allows.
 test-torch: setup  ## the kernels on PyTorch tensors (installs the CPU build)
 	$(BIN)/python -m pip install --quiet torch==2.13.0
 	NEEDS_TORCH=1 $(BIN)/python -m pytest tests/test_torch.py
