@@ -99,12 +99,14 @@ def test_target_forms(model: SSHIBA) -> None:
         model.predict_proba({"T": views["T"]}, "X")
 
 
-def test_target_may_be_given_with_holes(model: SSHIBA) -> None:
-    views = with_holes(make_views())
-    assert model.predict(views, "X").shape == (120, 8)
-    complete = make_views()
-    with pytest.raises(ValueError, match=r"'X'.*complete"):
-        model.predict(complete, "X")
+def test_a_target_is_not_looked_at(model: SSHIBA) -> None:
+    holed, complete = with_holes(make_views()), make_views()
+    others = {name: complete[name] for name in ("T", "y")}
+    expected = model.predict(others, "X")
+    for given in (complete, {**others, "X": holed["X"]}):
+        np.testing.assert_array_equal(model.predict(given, "X"), expected)
+    used = model.predict(complete, "X", use_target=True)
+    assert np.abs(used - complete["X"]).mean() < 0.5 * np.abs(expected - complete["X"]).mean()
     with pytest.raises(ValueError, match="nothing to predict"):
         model.predict(complete)
     with pytest.raises(ValueError, match="unknown target 'Z'"):
@@ -192,7 +194,8 @@ def test_weight_pulls_the_factors_to_a_view() -> None:
     views = make_views()
     light = fit(views, views={"y": Categorical(weight=0.2), "T": Binary(), "X": Real()})
     heavy = fit(views, views={"y": Categorical(weight=10.0), "T": Binary(), "X": Real()})
-    accuracy = [np.mean(m.predict(with_holes(views), "y") == views["y"]) for m in (light, heavy)]
+    given = with_holes(views)
+    accuracy = [np.mean(m.predict(given, "y", use_target=True) == views["y"]) for m in (light, heavy)]
     assert accuracy[1] > accuracy[0] + 0.05
     with pytest.raises(ValueError, match=r"'X'.*weight"):
         fit(views, views={"X": Real(weight=2.0)})

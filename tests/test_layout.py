@@ -166,8 +166,6 @@ def test_wrong_tables_are_named(model: SSHIBA, patients: pd.DataFrame) -> None:
         model.transform(pd.DataFrame({"height": [1.0]}))
     with pytest.raises(ValueError, match="several columns of the name 'age'"):
         model.transform(pd.concat([patients, patients[["age"]]], axis=1))
-    with pytest.raises(ValueError, match="'age' is the target but is given complete"):
-        model.predict(patients, "age")
     with pytest.raises(ValueError, match="nothing to predict"):
         model.predict(patients)
     with pytest.raises(ValueError, match="unknown target 'height'"):
@@ -177,8 +175,58 @@ def test_wrong_tables_are_named(model: SSHIBA, patients: pd.DataFrame) -> None:
         several.transform(patients)
 
 
+def test_a_target_is_not_looked_at(model: SSHIBA, patients: pd.DataFrame) -> None:
+    """Given whole, with holes, or not at all: the same prediction; other columns of its view are used."""
+    holed = patients.assign(age=patients["age"].where(np.arange(len(patients)) % 3 > 0))
+    wrong = patients.assign(age=1e6)
+    for target in ("age", "ward", "smokes"):
+        expected = model.predict(patients.drop(columns=target), target)
+        for table in (patients, holed if target == "age" else patients, wrong if target == "age" else patients):
+            pd.testing.assert_series_equal(model.predict(table, target), expected)
+    without_view = model.predict(patients[["ward", "stage", "smokes", "treated"]], "age")
+    assert not np.allclose(model.predict(patients, "age"), without_view)
+    seen = model.predict(patients, "age", use_target=True)
+    assert np.abs(seen - patients["age"]).mean() < np.abs(model.predict(patients, "age") - patients["age"]).mean()
+    proba = model.predict_proba(patients, "ward")
+    pd.testing.assert_frame_equal(proba, model.predict_proba(patients.drop(columns="ward"), "ward"))
+    with pytest.raises(ValueError, match="nothing but the target"):
+        model.predict(patients[["ward"]], "ward")
+
+
+def test_columns_are_found_by_their_own_names() -> None:
+    """Numbers, text of the same digits, tuples, and the names of the views made by type."""
+    rng = np.random.default_rng(0)
+    z = rng.standard_normal((80, 2))
+    numbers = z @ rng.standard_normal((2, 4)) + 0.3 * rng.standard_normal((80, 4))
+    labels = np.where(z[:, 0] > 0, "u", "v").astype(object)
+    frame = pd.DataFrame({3: numbers[:, 0], "3": numbers[:, 1], 2.5: numbers[:, 2]})
+    frame["binary"], frame["numeric"], frame[1], frame["1"] = numbers[:, 3], labels, labels, labels[::-1]
+    model = SSHIBA(3, random_state=0).fit(frame)
+    for column in frame:
+        found = model.predict(frame, column)
+        assert found.name == column
+        expected = model.predict(frame.drop(columns=[column]), column)
+        pd.testing.assert_series_equal(found, expected)
+        assert set(model.influence(column))
+    named = SSHIBA(3, {"sex": (["numeric"], Categorical())}, random_state=0).fit(frame)
+    assert named.predict(frame, "numeric").isin(["u", "v"]).all()
+    assert list(named.predict_proba(frame, "numeric")) == ["u", "v"]
+    whole, column = named.influence("sex"), named.influence("numeric")
+    assert all(whole[name].equals(column[name]) for name in whole)
+    assert isinstance(SSHIBA(2, {3: Real(scale=False)}, random_state=0).fit(frame[[3, "3"]]).views_["3"], Real)
+
+
+def test_a_single_column_of_few_whole_numbers_is_a_number() -> None:
+    rng = np.random.default_rng(0)
+    frame = pd.DataFrame({"children": rng.integers(0, 4, 60), "ward": rng.choice(["a", "b"], 60)})
+    model = SSHIBA(2, random_state=0).fit(frame)
+    assert isinstance(model.views_["numeric"], Real)
+    assert model.predict(frame, "children").name == "children"
+    assert list(model.impute(frame.mask(rng.random(frame.shape) < 0.2))) == ["children", "ward"]
+
+
 def test_views_hold_all_columns(patients: pd.DataFrame) -> None:
-    assert sorted(column for columns in by_type(patients).values() for column in columns) == sorted(patients.columns)
+    assert sorted(column for columns in by_type(patients)[0].values() for column in columns) == sorted(patients.columns)
 
 
 def test_mudata_and_anndata(patients: pd.DataFrame) -> None:
@@ -203,7 +251,7 @@ def test_mudata_and_anndata(patients: pd.DataFrame) -> None:
 
 def test_names_of_the_views_made_by_type_are_free(patients: pd.DataFrame) -> None:
     model = SSHIBA(3, random_state=0).fit(patients.rename(columns={"ward": "binary", "age": "numeric"}))
-    assert "binary (labels)" in model.views_
+    assert {"binary", "binary columns", "numeric columns"} <= set(model.views_)
     assert list(model.sample(3)) == ["numeric", "weight", "dose", "smokes", "treated", "binary", "stage"]
 
 

@@ -293,29 +293,34 @@ class SSHIBA(BaseEstimator):
         """Fit, and return the factors of the training rows as `transform` does."""
         return self.fit(views).transform(views)
 
-    def predict(self, views: Any, target: str | None = None, return_std: bool = False) -> Any:
+    def predict(self, views: Any, target: Any = None, return_std: bool = False, use_target: bool = False) -> Any:
         """Means, 0 / 1 or labels of the views that are not given, or of one target.
 
         Parameters
         ----------
         views : dict, or one DataFrame where the model was fitted to one
             Any subset of the views or columns, with holes.
-        target : str, optional
-            One view, or one column of the table; it may be given too where it has holes, and is then predicted from its
-            own seen cells as well.
+        target : optional
+            One view, or one column of the table by its own name. Its values are not looked at, given or not; other
+            columns of its view are. To fill the gaps of what is given, use `impute`.
         return_std : bool
             Also return the predictive standard deviations.
+        use_target : bool
+            Use what is given of the target as well: its seen cells help to predict its missing ones.
 
         Returns
         -------
         A dict view -> prediction (a DataFrame of the columns the table lacks), or with a target just the prediction;
         with `return_std` a pair of those.
         """
-        return Answers(fitted_of(self)).predict(views, target, return_std)
+        return Answers(fitted_of(self)).predict(views, target, return_std, use_target)
 
-    def predict_proba(self, views: Any, target: str) -> Any:
-        """Binary: p(t = 1), (n, D). Categorical: probabilities over `classes_[target]`, (n, C)."""
-        return Answers(fitted_of(self)).predict_proba(views, target)
+    def predict_proba(self, views: Any, target: Any, use_target: bool = False) -> Any:
+        """Binary: p(t = 1), (n, D). Categorical: probabilities over `classes_[target]`, (n, C).
+
+        `target` and `use_target` are as in `predict`.
+        """
+        return Answers(fitted_of(self)).predict_proba(views, target, use_target)
 
     def impute(self, views: Any, return_std: bool = False) -> Any:
         """The same dict or table, observed cells untouched and holes filled; with `return_std` also the deviations.
@@ -325,7 +330,7 @@ class SSHIBA(BaseEstimator):
         """
         return Answers(fitted_of(self)).impute(views, return_std)
 
-    def influence(self, target: str) -> dict[str, pd.Series]:
+    def influence(self, target: Any) -> dict[str, pd.Series]:
         """How much each feature of the other views moves the prediction of a target: view -> Series, larger = more.
 
         One standard deviation of a real feature moves the target's latent x (a real target: its standard deviations)

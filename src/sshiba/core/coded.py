@@ -35,7 +35,14 @@ class CodedView:
 
     def hidden(self) -> CodedView:
         """The same rows with nothing observed."""
-        return CodedView(self.target, np.zeros((len(self.target), 1), dtype=bool))
+        return CodedView(np.zeros_like(self.target), np.zeros((len(self.target), 1), dtype=bool))
+
+    def without_column(self, column: int) -> CodedView:
+        """The same with one column not observed, as one of several."""
+        observed = np.broadcast_to(np.True_ if self.observed is None else self.observed, self.target.shape).copy()
+        target = self.target.copy()
+        observed[:, column], target[:, column] = False, 0
+        return CodedView(target, observed)
 
     @property
     def observed_rows(self) -> np.ndarray:

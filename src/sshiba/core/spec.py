@@ -109,7 +109,8 @@ def view_spec(
     n_features = len(n_observed)
     relevance = np.arange(n_features)
     if groups is not None:
-        relevance = np.unique(np.asarray([str(label) for label in groups]), return_inverse=True)[1]
+        number: dict[Any, int] = {}  # 1 and "1" are two labels
+        relevance = np.array([number.setdefault(label, len(number)) for label in groups])
     tau_prior, tau_fixed = None, 1.0
     shape, rate = priors.tau
     # The floor is conjugate: with rate floor·var·n/2 more, E[tau] ≤ (n/2 + a0)/(floor·var·n/2).

@@ -99,7 +99,7 @@ def _read_array(value: Any, name: str) -> Table:
         shape = "a structured array" if array.dtype.names else f"an array of {array.ndim} dimensions"
         raise ValueError(f"view {name!r} is {shape}. Give rows by features: a 1-D or 2-D array, or a DataFrame.")
     dtype, container = array.dtype, "vector" if array.ndim == 1 else "array"
-    array = _fill_masked(array if array.ndim == 2 else array[:, None])
+    array = fill_masked(array if array.ndim == 2 else array[:, None])
     if array.dtype.kind in "OUS":
         return Table(pd.DataFrame(array.astype(object), dtype=object), container, dtype)
     return Table(pd.DataFrame(array, copy=False), container, dtype)
@@ -117,7 +117,7 @@ def _list_to_array(values: Sequence, name: str) -> np.ndarray:
     return pd.DataFrame([list(row) for row in values]).to_numpy()
 
 
-def _fill_masked(array: Any) -> np.ndarray:
+def fill_masked(array: Any) -> np.ndarray:
     """Masked cells as missing ones."""
     if not isinstance(array, np.ma.MaskedArray) or not np.ma.is_masked(array):
         return np.asarray(array)

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -51,8 +52,18 @@ def _annotated(data: Any, name: str) -> pd.DataFrame:
 # ------------------------------------------------------------------------------------------------- training
 
 
-def split_training(frame: pd.DataFrame, option: Mapping[str, Any] | None) -> tuple[dict[str, Any], dict[str, Any]]:
-    """The views of one table, and the types that are given for them.
+@dataclass(frozen=True)
+class SplitTable:
+    """The views of one table: their data, the types that are given for them, and why others were made."""
+
+    views: dict[str, Any]
+    types: dict[str, Any]
+    reasons: dict[str, str]  # of the types that the split itself gave
+    one_table: bool = True  # else they were views from the start
+
+
+def split_training(frame: pd.DataFrame, option: Mapping[Any, Any] | None) -> SplitTable:
+    """The views of one table, and their types as far as they are known.
 
     Parameters
     ----------
@@ -63,7 +74,7 @@ def split_training(frame: pd.DataFrame, option: Mapping[str, Any] | None) -> tup
     """
     _check_columns(frame)
     columns: dict[str, list] = {}
-    types: dict[str, Any] = {}
+    types: dict[Any, Any] = {}
     for name, given in (option or {}).items():
         if _names_columns(given):
             columns[name] = _columns_of(given, frame, name)
@@ -76,9 +87,20 @@ def split_training(frame: pd.DataFrame, option: Mapping[str, Any] | None) -> tup
     if twice:
         raise ValueError(f"columns {first_few(twice)} are in more than one view.")
     rest = frame.drop(columns=used)
-    for name, some in by_type(rest, [name for name in types if name in rest]).items():
-        columns[f"other {name}" if name in columns else name] = some
-    return {name: _part(frame, some) for name, some in columns.items()}, types
+    alone = [name for name in types if any(same_name(name, column) for column in rest)]
+    made, numeric = by_type(rest, alone, [*frame.columns, *columns])
+    for name, some in made.items():
+        columns[name] = some
+        if len(some) == 1 and some[0] in alone:
+            types[name] = types.pop(some[0])
+    reasons = {numeric: "numbers"} if numeric in made and numeric not in types else {}
+    types |= dict.fromkeys(reasons, "real")
+    return SplitTable({name: _part(frame, some) for name, some in columns.items()}, types, reasons)
+
+
+def same_name(a: Any, b: Any) -> bool:
+    """Are these one column's name? 3 and 3.0 are, 3 and "3" or 1 and True are not."""
+    return isinstance(a, str) == isinstance(b, str) and isinstance(a, bool) == isinstance(b, bool) and bool(a == b)
 
 
 def _names_columns(given: Any) -> bool:
@@ -107,32 +129,38 @@ def _part(frame: pd.DataFrame, columns: list) -> Any:
     return frame[columns]
 
 
-def by_type(frame: pd.DataFrame, alone: Sequence[Any] = ()) -> dict[str, list]:
+def by_type(frame: pd.DataFrame, alone: Sequence[Any] = (), taken: Sequence[Any] = ()) -> tuple[dict[str, list], str]:
     """Numbers in one view, 0 / 1 in another, each column of labels in its own; `alone` have a view of their own, too.
+
+    No view has a name that is `taken`, that of another column among them. Also the name of the view of numbers.
 
     Raises
     ------
     ValueError
         Columns that are no measurement: dates, identifiers, free text. All are named, with what to do.
     """
+    taken_names = {str(name) for name in [*frame, *taken]}
+    numeric, binary = (f"{name} columns" if name in taken_names else name for name in (NUMERIC, BINARY))
     views: dict[str, list] = {}
     refused = []
     for column in frame:
-        if column in alone:
-            views[str(column)] = [column]
-            continue
-        why_not = refusal(frame[column])
+        why_not = None if column in alone else refusal(frame[column])
         if why_not:
             refused.append(f"column {column!r} {why_not}")
-        elif column_kind(frame[column]) != "number":
-            views[f"{column} (labels)" if column in (NUMERIC, BINARY) else str(column)] = [column]
+        elif column in alone or column_kind(frame[column]) != "number":
+            views[_free_name(str(column), views)] = [column]
         else:
-            views.setdefault(BINARY if holds_only_zero_one(frame[[column]]) else NUMERIC, []).append(column)
+            views.setdefault(binary if holds_only_zero_one(frame[[column]]) else numeric, []).append(column)
     if refused:
         raise ValueError("; ".join(refused) + ".")
     for name, columns in views.items():
         logger.info("view %r: %s, %s", name, counted(len(columns), "column"), first_few(columns, 5))
-    return views
+    return views, numeric
+
+
+def _free_name(name: str, taken: Collection[str]) -> str:
+    """The name, or with a number behind it: columns 1 and "1" are two."""
+    return next(free for free in (name, *(f"{name} ({n})" for n in range(2, 10**6))) if free not in taken)
 
 
 def refusal(column: pd.Series) -> str | None:

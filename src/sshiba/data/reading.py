@@ -18,7 +18,7 @@ import pandas as pd
 from ..core.coded import CodedView
 from .alignment import align
 from .containers import Table, match_columns, read_table
-from .one_table import as_views, is_one_table, split_new, split_training
+from .one_table import SplitTable, as_views, is_one_table, split_new, split_training
 from .schema import Schema
 from .types import VIEW_TYPES, View
 from .wording import first_few, quoted
@@ -44,11 +44,11 @@ def read_training(
     data : dict of CodedView, all with the same rows
     index : the labels of these rows
     """
-    views, given, one_table = training_views(views, types)
-    tables = _read_tables(views, allow_no_rows=False)
+    split = training_views(views, types)
+    given, tables = split.types, _read_tables(split.views, allow_no_rows=False)
     _check_names(given, tables, "view types are given for")
     index, rows = align(tables, training=True)
-    schema = Schema({}, {}, {}, one_table)
+    schema = Schema({}, {}, dict(split.reasons), split.one_table)
     data = {}
     for name, table in tables.items():
         if name in given:
@@ -63,14 +63,14 @@ def read_training(
     return schema, data, index
 
 
-def training_views(data: Any, types: Mapping[str, Any] | None) -> tuple[dict[str, Any], dict[str, Any], bool]:
-    """What the user gives to `fit` as a dict of views, with the types named; and whether it was one table."""
+def training_views(data: Any, types: Mapping[Any, Any] | None) -> SplitTable:
+    """What the user gives to `fit` as a dict of views, with the types that are known."""
     if types is not None and not isinstance(types, Mapping):
         raise TypeError(f"view types must be a dict of name to type, not {type(types).__name__}.")
     data = as_views(data)
     if is_one_table(data):
-        return *split_training(data, types), True
-    return data, dict(types or {}), False
+        return split_training(data, types)
+    return SplitTable(data, dict(types or {}), {}, one_table=False)
 
 
 def new_views(schema: Schema, given: Any) -> Mapping[str, Any]:

@@ -2,17 +2,22 @@
 
 from __future__ import annotations
 
+import warnings
 from typing import Any
 
 import numpy as np
 import pandas as pd
+from sklearn.exceptions import ConvergenceWarning
+
+from ..data.containers import fill_masked
+from ..fitted.fitted import fitted_of
 
 
 def take_rows(value: Any, index: pd.Index, rows: np.ndarray) -> Any:
     """Some of the rows of one view; those it has, where it is labelled."""
     if isinstance(value, pd.DataFrame | pd.Series):
         return value.loc[index[rows][index[rows].isin(value.index)]]
-    return np.asarray(value)[rows]
+    return as_array(value)[rows]
 
 
 def hide_cells(value: Any, index: pd.Index, hidden: np.ndarray) -> Any:
@@ -21,7 +26,7 @@ def hide_cells(value: Any, index: pd.Index, hidden: np.ndarray) -> Any:
         return value.mask(pd.DataFrame(hidden, index=index, columns=value.columns).loc[value.index])
     if isinstance(value, pd.Series):
         return value.mask(pd.Series(hidden[:, 0], index=index).loc[value.index])
-    array = np.asarray(value)
+    array = as_array(value)
     if array.dtype.kind in "biu":
         array = array.astype(object if array.ndim == 1 else float)
     missing: Any = None if array.dtype.kind in "OUS" else np.nan
@@ -30,7 +35,22 @@ def hide_cells(value: Any, index: pd.Index, hidden: np.ndarray) -> Any:
 
 def keep_cells(value: Any, kept: np.ndarray) -> np.ndarray:
     """Values (n, D), missing where not kept."""
-    array = np.asarray(value)
+    array = as_array(value)
     array = array[:, None] if array.ndim == 1 else array
     missing: Any = None if array.dtype.kind in "OUS" else np.nan
     return array if kept.all() else np.where(kept, array, missing)
+
+
+def as_array(value: Any) -> np.ndarray:
+    """Arrays and lists as an array, masked cells as missing ones."""
+    return fill_masked(value if isinstance(value, np.ndarray) else np.asarray(value))
+
+
+def quiet_fit(model: Any, views: Any) -> Any:
+    """A fit among many: it need not converge, but Ctrl-C ends all of them."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", ConvergenceWarning)
+        fitted = model.fit(views)
+    if any(restart.interrupted for restart in fitted_of(fitted).restarts):
+        raise KeyboardInterrupt
+    return fitted

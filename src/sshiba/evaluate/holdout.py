@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from typing import Any
@@ -10,12 +9,11 @@ from typing import Any
 import numpy as np
 import pandas as pd
 from sklearn.base import clone
-from sklearn.exceptions import ConvergenceWarning
 
 from ..core.random import seed_sequence
 from ..data.reading import read_training, training_views
 from ..fitted.fitted import fitted_of
-from .hiding import hide_cells, keep_cells
+from .hiding import hide_cells, keep_cells, quiet_fit
 from .metrics import auc_mc, binary_log_likelihood, class_codes, class_log_likelihood, coverage, normal_log_likelihood
 
 LEVEL = 0.9  # of the intervals whose coverage is told
@@ -106,8 +104,9 @@ def check(model: Any, views: Any, fraction: float = 0.1, random_state: int | Non
     """
     if not 0 < fraction < 1:
         raise ValueError(f"fraction must be between 0 and 1, not {fraction!r}.")
-    views, types, _ = training_views(views, model.views)
-    schema, data, index = read_training(views, types, model.dtype)
+    split = training_views(views, model.views)
+    views = split.views
+    schema, data, index = read_training(views, split.types, model.dtype)
     # A stream of its own: the user may have made holes with the same seed.
     rng = np.random.default_rng(seed_sequence(random_state).spawn(1)[0])
     hidden, shown = {}, dict(views)
@@ -118,9 +117,7 @@ def check(model: Any, views: Any, fraction: float = 0.1, random_state: int | Non
         shown[name] = hide_cells(views[name], index, hidden[name])
     if not any(mask.any() for mask in hidden.values()):
         raise ValueError(f"no cell was hidden: the data are few, or the fraction ({fraction:g}) is.")
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", ConvergenceWarning)
-        fitted = clone(model).set_params(views=schema.types).fit(shown)
+    fitted = quiet_fit(clone(model).set_params(views=schema.types), shown)
     return {name: _check(fitted, shown, name, views[name], index, mask) for name, mask in hidden.items()}
 
 
@@ -134,10 +131,10 @@ def _check(fitted: Any, shown: Any, name: str, view: Any, index: pd.Index, hidde
         return Check(kind, coding.latent_names, hidden, nothing, nothing, one_label=coding.levels is not None)
     if not fitted.views_[name].latent:
         known = truth.astype(float)
-        parts = fitted.predict(shown, name, return_std=True)
+        parts = fitted.predict(shown, name, return_std=True, use_target=True)
         mean, std = (np.reshape(np.asarray(part, float), known.shape) for part in parts)
         return Check(kind, coding.features, hidden, known, mean, std, coding.centre, coding.scale)
-    proba = np.asarray(fitted.predict_proba(shown, name))
+    proba = np.asarray(fitted.predict_proba(shown, name, use_target=True))
     if name not in fitted.classes_:
         return Check(kind, coding.features, hidden, truth.astype(float), proba)
     rows = hidden[:, 0]

@@ -15,13 +15,13 @@ import numpy as np
 import pandas as pd
 from rich.progress import track
 from sklearn.base import clone
-from sklearn.exceptions import ConvergenceWarning
 from sklearn.model_selection import KFold, StratifiedKFold
 
 from ..core.random import seed_sequence
+from ..data.one_table import same_name
 from ..data.reading import read_training, training_views
 from ..data.types import View
-from .hiding import hide_cells, keep_cells, take_rows
+from .hiding import hide_cells, keep_cells, quiet_fit, take_rows
 from .metrics import auc_mc, binary_log_likelihood, class_codes, class_log_likelihood, normal_log_likelihood
 
 SCORES = ("log-likelihood", "auc")
@@ -83,11 +83,12 @@ def tune(
         raise ValueError(f"hide must be one of {HIDDEN}, not {hide!r}.")
     if scoring not in SCORES:
         raise ValueError(f"scoring must be one of {SCORES}, not {scoring!r}.")
-    views, types, one_table = training_views(views, model.views)
-    target = view_of(target, views) if one_table else target
+    split = training_views(views, model.views)
+    views = split.views
+    target = view_of(target, views) if split.one_table else target
     if target not in views:
         raise ValueError(f"unknown target {target!r}; the views are {list(views)}.")
-    schema, data, index = read_training(views, types, model.dtype)
+    schema, data, index = read_training(views, split.types, model.dtype)
     if scoring == "auc" and not schema.types[target].latent:
         raise ValueError(f"view {target!r} is real and has no AUC; use scoring='log-likelihood'.")
     combinations = [dict(zip(grid, values)) for values in itertools.product(*grid.values())]
@@ -106,12 +107,13 @@ def tune(
     return Tuned(candidates[best], combinations[best], table)
 
 
-def view_of(target: str, views: Mapping[str, Any]) -> str:
+def view_of(target: Any, views: Mapping[str, Any]) -> Any:
     """The view that holds a column; the target itself where it is no column."""
-    if target in views:
-        return target
-    holding = [name for name, part in views.items() if isinstance(part, pd.DataFrame) and target in part]
-    return holding[0] if holding else target
+    for name, part in views.items():
+        columns = [part.name] if isinstance(part, pd.Series) else list(part)
+        if any(same_name(column, target) for column in columns):
+            return name
+    return target
 
 
 def configured(model: M, types: Mapping[str, View], options: Mapping[str, Any]) -> M:
@@ -162,9 +164,7 @@ def _score(
     else:
         fitting = {**views, target: hide_cells(views[target], index, hidden)}
         given = {name: take_rows(value, index, rows) for name, value in fitting.items()}
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", ConvergenceWarning)
-        fitted = clone(model).fit(fitting)
+    fitted = quiet_fit(clone(model), fitting)
     truth = keep_cells(take_rows(views[target], index, rows), hidden[rows])
     return score_target(fitted, given, target, truth, scoring)
 
@@ -172,10 +172,10 @@ def _score(
 def score_target(fitted: Any, given: Mapping[str, Any], target: str, truth: np.ndarray, scoring: str) -> float:
     """How well a fitted model predicts the target; `truth` (n, D), missing where it does not count."""
     if not fitted.views_[target].latent:
-        mean, std = fitted.predict(given, target, return_std=True)
+        mean, std = fitted.predict(given, target, return_std=True, use_target=True)
         shape = truth.shape
         return normal_log_likelihood(truth.astype(float), np.reshape(mean, shape), np.reshape(std, shape))
-    proba = np.asarray(fitted.predict_proba(given, target))
+    proba = np.asarray(fitted.predict_proba(given, target, use_target=True))
     if target not in fitted.classes_:
         known = truth.astype(float)
         return auc_mc(known, proba).value if scoring == "auc" else binary_log_likelihood(known, proba)

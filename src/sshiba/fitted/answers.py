@@ -15,8 +15,9 @@ from ..core.likelihoods import Likelihood
 from ..core.random import seed_sequence
 from ..core.spec import ModelSpec
 from ..data.giving_back import fill, std_to_user, to_user
-from ..data.one_table import columns_absent_from, is_one_table, merge_columns
+from ..data.one_table import columns_absent_from, is_one_table, merge_columns, same_name
 from ..data.reading import new_views, read_new
+from ..data.wording import first_few
 from ..engines import Rows, make_rows
 from .draws import draw_rows
 from .fitted import Fitted
@@ -38,35 +39,35 @@ class Answers:
             found = tuple(pd.DataFrame(values, index=index, columns=names) for values in found)
         return found if return_std else found[0]
 
-    def predict(self, views: Any, target: str | None = None, return_std: bool = False) -> Any:
+    def predict(self, views: Any, target: Any = None, return_std: bool = False, use_target: bool = False) -> Any:
         data, index = self.read(views)
         names, column = self._targets(views, data, target)
+        if target is not None and not use_target:
+            data = self._without_target(data, names[0], column)
         means, stds = {}, {}
         for name, (values, std) in self._predicted(data, names).items():
             means[name] = to_user(self.fit.schema, name, self._likelihood(name).decide(values), index)
             stds[name] = std_to_user(self.fit.schema, name, std, index)
         results = []
         for parts in (means, stds):
-            if column is not None:
-                results.append(parts[names[0]][column])
-            elif target is not None:
-                results.append(parts[target])
+            if target is not None:
+                results.append(_column(parts[names[0]], column))
             else:
                 results.append(columns_absent_from(parts, views) if is_one_table(views) else parts)
         return tuple(results) if return_std else results[0]
 
-    def predict_proba(self, views: Any, target: str) -> Any:
+    def predict_proba(self, views: Any, target: Any, use_target: bool = False) -> Any:
         data, index = self.read(views)
         (name,), column = self._targets(views, data, target)
-        view = self.fit.schema.types[name]
-        if not view.latent:
+        if not self.fit.schema.types[name].latent:
             raise ValueError(f"{target!r} is real and has no probabilities; use predict(..., return_std=True).")
+        if not use_target:
+            data = self._without_target(data, name, column)
         values, _ = self._predicted(data, [name])[name]
         coding = self.fit.schema.codings[name]
         if coding.container in ("array", "vector"):
             return values
-        frame = pd.DataFrame(values, index=index, columns=list(coding.levels or coding.features))
-        return frame if column is None else frame[column]
+        return _column(pd.DataFrame(values, index=index, columns=list(coding.levels or coding.features)), column)
 
     def impute(self, views: Any, return_std: bool = False) -> Any:
         given = self.given(views)
@@ -85,10 +86,10 @@ class Answers:
             return (whole, merge_columns(views, stds, zero=True)) if return_std else whole
         return (filled, stds) if return_std else filled
 
-    def influence(self, target: str) -> dict[str, pd.Series]:
+    def influence(self, target: Any) -> dict[str, pd.Series]:
         (name,), column = self._targets({}, {}, target)
         codings = self.fit.schema.codings
-        rows = None if column is None else [codings[name].features.index(column)]
+        rows = None if column is None else [column]
         found = influence(self.fit.posterior, self.fit.spec, self.fit.schema.place(name), rows)
         return {
             other: pd.Series(found[self.fit.schema.place(other)], index=pd.Index(codings[other].latent_names))
@@ -107,7 +108,7 @@ class Answers:
         if isinstance(n, bool) or not isinstance(n, int | np.integer) or n < 0:
             raise ValueError(f"n must be a whole number of rows, not {n!r}.")
         rng = np.random.default_rng(seed_sequence(random_state))
-        drawn = draw_rows(self.fit.posterior, self.fit.spec, int(n), rng)
+        drawn = draw_rows(self.fit.posterior, self.fit.spec, int(n), rng, self.fit.sharpness)
         index = pd.RangeIndex(n)
         views = {name: to_user(self.fit.schema, name, x, index) for name, x in zip(self.fit.schema.types, drawn)}
         return columns_absent_from(views, pd.DataFrame()) if self.fit.schema.one_table else views
@@ -140,8 +141,19 @@ class Answers:
     def _likelihood(self, name: str) -> Likelihood:
         return self.fit.schema.types[name].likelihood
 
-    def _targets(self, views: Any, data: dict[str, CodedView], target: str | None) -> tuple[list[str], Any]:
-        """The views to predict and, where the target is a column of one of them, which."""
+    def _without_target(self, data: dict[str, CodedView], name: str, column: int | None) -> dict[str, CodedView]:
+        """The data with the target hidden: a whole view, or one column of it; other columns of its view stay."""
+        if name not in data:
+            return data
+        coded = data[name]
+        if column is None or len(self.fit.schema.codings[name].features) == 1:
+            if len(data) == 1:
+                raise ValueError(f"nothing but the target {name!r} is given: give something to predict it from.")
+            return {**data, name: coded.hidden()}
+        return {**data, name: coded.without_column(column)}
+
+    def _targets(self, views: Any, data: dict[str, CodedView], target: Any) -> tuple[list[str], int | None]:
+        """The views to predict and, where the target is one of several columns of a view, its place there."""
         codings = self.fit.schema.codings
         if target is None:
             if is_one_table(views):
@@ -151,14 +163,19 @@ class Answers:
             if not names:
                 raise ValueError("Everything is given, so there is nothing to predict: leave some out, or use impute.")
             return names, None
-        if isinstance(target, str) and target in codings:
-            if target in data and data[target].observed is None and len(data[target].target):
-                raise ValueError(f"{target!r} is the target but is given complete: leave it out.")
-            return [target], None
         if self.fit.schema.one_table:
             for name, coding in codings.items():
-                if target in coding.features:
-                    if is_one_table(views) and target in views and len(views) and views[target].notna().all():
-                        raise ValueError(f"{target!r} is the target but is given complete: leave it out.")
-                    return [name], target
-        raise ValueError(f"unknown target {target!r}; the model has the views {list(codings)}.")
+                for place, feature in enumerate(coding.features):
+                    if same_name(feature, target):
+                        return [name], None if coding.has_classes else place
+        if isinstance(target, str) and target in codings:
+            return [target], None
+        known = f"the model has the views {list(codings)}"
+        if self.fit.schema.one_table:
+            known += f" and the columns {first_few([f for c in codings.values() for f in c.features], 10)}"
+        raise ValueError(f"unknown target {target!r}; {known}.")
+
+
+def _column(part: Any, place: int | None) -> Any:
+    """One column of what was predicted for a view; all of it where no column is asked for."""
+    return part.iloc[:, place] if place is not None and isinstance(part, pd.DataFrame) else part
