@@ -198,10 +198,6 @@ def test_bad_training_data_get_one_clear_error(case: str) -> None:
 
 
 BAD_NEW: dict[str, tuple[Any, list[str]]] = {
-    "unseen class": (
-        {"who": ["lo", "none", "huge"]},
-        ["'who'", "'none', 'huge'", "row 1", "'hi', 'lo', 'mid'"],
-    ),
     "too few columns": ({"x": NUMBERS[:, :2]}, ["'x'", "2 columns", "3"]),
     "one row": ({"x": NUMBERS[0]}, ["'x'", "reshape(1, -1)"]),
     "columns lacking": ({"x": frame()[["c", "a"]]}, ["'x'", "'b'"]),

@@ -189,13 +189,10 @@ class SSHIBA(BaseEstimator):
             schema, data, index = read_training(given, fit.schema.types, self.dtype)
         except (TypeError, ValueError) as error:
             raise ValueError(f"{other}{error}") from error
-        known, found = fit.schema.codings.values(), schema.codings.values()
-        same = len(known) == len(found) and all(
-            a.features == b.features and np.array_equal(a.observed_per_feature, b.observed_per_feature)
-            for a, b in zip(known, found)
-        )
-        if not same or len(index) != len(fit.index):
-            raise ValueError(f"{other}their rows, columns or holes differ.")
+        if not schema.codes_alike(fit.schema):
+            raise ValueError(f"{other}their columns, holes or values differ.")
+        if not index.equals(fit.index):
+            raise ValueError(f"{other}their rows differ.")
         return replace(schema, one_table=fit.schema.one_table), data, index
 
     def _n_components(self, schema: Schema, n_rows: int) -> int:
@@ -224,8 +221,10 @@ class SSHIBA(BaseEstimator):
         rows = make_rows(coded, spec, n_components, self.missing, self.engine)
         seeds = seed_sequence(self.random_state).spawn(self.n_init)[len(before) :]
 
+        exact_rows = None if self.missing == "exact" else make_rows(coded, spec, n_components)
+
         def keep(restarts: Restarts) -> None:
-            self._keep(make_fitted(schema, rows, restarts, index, self.dtype, earlier))
+            self._keep(make_fitted(schema, rows, restarts, index, self.dtype, earlier, exact_rows))
 
         def save(restarts: Restarts) -> None:
             keep(restarts)
@@ -352,6 +351,8 @@ class SSHIBA(BaseEstimator):
     def save(self, path: str | Path) -> None:
         """Write the fitted model to one file: JSON and arrays, nothing that can run."""
         settings = {name: getattr(self, name) for name in STORED_SETTINGS}
+        if not isinstance(self.random_state, int | np.integer):
+            settings["random_state"] = None  # a generator has moved on, and cannot be stored
         save_model(StoredModel(fitted_of(self), settings, self.priors or Priors()), path)
 
     def to_mofa_hdf5(self, path: str | Path) -> None:
@@ -394,6 +395,6 @@ STORED_SETTINGS = (
 def load(path: str | Path) -> SSHIBA:
     """Read a model that `SSHIBA.save` wrote; it predicts the same to the last bit."""
     stored = load_model(path)
-    model = SSHIBA(views=dict(stored.fit.schema.types), priors=stored.priors, **stored.settings)
+    model = SSHIBA(views=stored.fit.schema.view_options, priors=stored.priors, **stored.settings)
     model._keep(stored.fit)
     return model

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Mapping
 
 import numpy as np
@@ -36,8 +37,28 @@ def align(tables: Mapping[str, Table], training: bool) -> tuple[pd.Index, RowPla
     for index in indexed.values():
         new = union.get_indexer(index) < 0
         union = union.append(index[new]) if new.any() else union
+    if training:
+        _warn_few_in_common(indexed, union)
     rows: RowPlaces = {name: None if union.equals(i) else i.get_indexer(union) for name, i in indexed.items()}
     return union, {name: rows.get(name) for name in tables}
+
+
+def _warn_few_in_common(indexed: Mapping[str, pd.Index], union: pd.Index) -> None:
+    """Rows that a view lacks are missing there; where that is much, the labels may be meant to match and do not."""
+    few = {
+        name: len(index)
+        for name, index in indexed.items()
+        if any(2 * int(index.isin(other).sum()) <= min(len(index), len(other)) for other in indexed.values())
+    }
+    if few:
+        sizes = ", ".join(f"{name!r} has {n:,}" for name, n in few.items())
+        shared = int(np.all([union.isin(index) for index in indexed.values()], axis=0).sum())
+        warnings.warn(
+            f"of {len(union):,} rows {shared:,} are in all views ({sizes}): a row that a view lacks is missing there. "
+            "If all views have the same rows, check their row names.",
+            UserWarning,
+            stacklevel=4,
+        )
 
 
 def _check_array_lengths(tables: Mapping[str, Table]) -> None:

@@ -27,6 +27,7 @@ class Coding:
     levels: tuple | None = None  # the classes of a categorical view, plain Python values
     container: str = "frame"  # what comes back: "array", "vector", "frame" or "series"
     dtypes: tuple[str, ...] = field(default=())  # one per column, for what comes back
+    counts: tuple[bool, ...] = ()  # of a real view: which columns held whole numbers of 0 or more only
 
     @property
     def latent_names(self) -> tuple:

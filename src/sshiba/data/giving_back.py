@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from typing import Any
 
 import numpy as np
@@ -11,12 +12,31 @@ from .cells import numeric_block
 from .coding import Coding, fill_cells, labelled_frame, restore_block, restore_column, to_container
 from .containers import Table, match_columns, read_table
 from .schema import Schema
+from .wording import first_few
 
 
 def to_user(schema: Schema, name: str, values: np.ndarray, index: pd.Index) -> Any:
     """Decided values in the model's units -> the user's units, labels, dtypes and container."""
     coding = schema.codings[name]
-    return to_container(schema.types[name].decode(np.asarray(values), coding), coding, index)
+    decoded = schema.types[name].decode(np.asarray(values), coding)
+    warn_negative_counts(coding, decoded)
+    return to_container(decoded, coding, index)
+
+
+def warn_negative_counts(coding: Coding, decoded: np.ndarray) -> None:
+    """Numbers that counted something are predicted as means of a normal distribution, which may be below 0."""
+    below = [
+        f
+        for f, is_count, values in zip(coding.features, coding.counts, decoded.T)
+        if is_count and values.min(initial=0) < 0
+    ]
+    if below:
+        warnings.warn(
+            f"{first_few(below)}: whole numbers of 0 or more in training, predicted as numbers that may be negative or "
+            "broken; round or cut them where that matters.",
+            UserWarning,
+            stacklevel=3,
+        )
 
 
 def std_to_user(schema: Schema, name: str, std: np.ndarray, index: pd.Index) -> Any:
@@ -45,6 +65,7 @@ def fill(schema: Schema, name: str, given: Any, values: np.ndarray, index: pd.In
     table = read_table(given, name, allow_no_rows=True)
     frame = match_columns(table, coding, name)
     decoded = schema.types[name].decode(np.asarray(values), coding)
+    warn_negative_counts(coding, decoded)
     if table.has_index:
         filled = _fill_frame(table.frame, frame, decoded, coding, index)
         return filled.iloc[:, 0].rename(table.label) if table.container == "series" else filled

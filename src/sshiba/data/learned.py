@@ -27,11 +27,15 @@ class NumberSummary:
     near_mean: np.ndarray  # (D,)
     rest: np.ndarray  # (D,): the mean less `near_mean`
     std: np.ndarray  # (D,)
+    counts: np.ndarray  # (D,) bool: are all of them whole numbers of 0 or more?
 
     @classmethod
     def of(cls, features: tuple, values: np.ndarray) -> NumberSummary:
         n = observed_mask(values).sum(axis=0)
-        return cls(features, n, *column_moments(values, np.maximum(n, 1)))
+        counts = np.ones(values.shape[1], dtype=bool)
+        for _, cells in float_blocks(values):
+            counts &= (np.isnan(cells) | ((cells >= 0) & (np.floor(cells) == cells))).all(axis=0)
+        return cls(features, n, *column_moments(values, np.maximum(n, 1)), counts)
 
     def __add__(self, other: NumberSummary) -> NumberSummary:
         """Chan's formulas, in units of the largest spread: a mean of 1e9 beside a std of 1 loses nothing."""
@@ -46,7 +50,7 @@ class NumberSummary:
         near_mean = np.where(empty, other.near_mean, self.near_mean)
         rest = np.where(empty, other.rest, self.rest + share * gap)
         std = np.where(empty, other.std, np.where(other.n == 0, self.std, unit * np.sqrt(variance)))
-        return NumberSummary(self.features, n, near_mean, rest, std)
+        return NumberSummary(self.features, n, near_mean, rest, std, self.counts & other.counts)
 
     @property
     def mean(self) -> np.ndarray:

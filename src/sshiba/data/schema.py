@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from typing import Any
 
 import numpy as np
 
@@ -11,6 +12,8 @@ from ..core.coded import CodedView
 from ..core.spec import ModelSpec, Priors, view_spec
 from .coding import Coding
 from .types import View
+
+ROUNDING = 1e-10  # of a feature's scale: sums in another order differ by less
 
 
 @dataclass(frozen=True, eq=False)
@@ -31,6 +34,26 @@ class Schema:
     def n_dimensions(self) -> int:
         """Directions in which the data can vary: a column each; of classes one less, since only differences count."""
         return sum(coding.width - coding.has_classes for coding in self.codings.values())
+
+    @property
+    def view_options(self) -> dict[str, Any]:
+        """What `views` of the estimator must be to make these views again: types, of one table with their columns."""
+        if not self.one_table:
+            return dict(self.types)
+        return {name: (list(self.codings[name].features), view) for name, view in self.types.items()}
+
+    def codes_alike(self, other: Schema) -> bool:
+        """Were both learned from the same values? Then all that was learned is the same, but for rounding."""
+        if list(self.codings) != list(other.codings):
+            return False
+        return all(
+            a.features == b.features
+            and a.levels == b.levels
+            and np.array_equal(a.observed_per_feature, b.observed_per_feature)
+            and bool(np.all(np.abs(a.centre - b.centre) <= ROUNDING * a.scale))
+            and bool(np.all(np.abs(a.scale - b.scale) <= ROUNDING * a.scale))
+            for a, b in zip(self.codings.values(), other.codings.values())
+        )
 
     def place(self, name: str) -> int:
         """The place of a view among all."""

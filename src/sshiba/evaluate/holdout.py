@@ -10,6 +10,7 @@ import numpy as np
 import pandas as pd
 from sklearn.base import clone
 
+from ..core.coded import CodedView
 from ..core.random import seed_sequence
 from ..data.reading import read_training, training_views
 from ..fitted.fitted import fitted_of
@@ -113,12 +114,24 @@ def check(model: Any, views: Any, fraction: float = 0.1, random_state: int | Non
     for name, rows in data.items():
         width = 1 if rows.target.ndim == 1 else rows.target.shape[1]
         seen = np.broadcast_to(np.True_ if rows.observed is None else rows.observed, (len(index), width))
-        hidden[name] = seen & (rng.random(seen.shape) < fraction)
+        hidden[name] = keep_one_of_each(rows, seen, seen & (rng.random(seen.shape) < fraction))
         shown[name] = hide_cells(views[name], index, hidden[name])
     if not any(mask.any() for mask in hidden.values()):
         raise ValueError(f"no cell was hidden: the data are few, or the fraction ({fraction:g}) is.")
     fitted = quiet_fit(clone(model).set_params(views=schema.types), shown)
     return {name: _check(fitted, shown, name, views[name], index, mask) for name, mask in hidden.items()}
+
+
+def keep_one_of_each(rows: CodedView, seen: np.ndarray, hidden: np.ndarray) -> np.ndarray:
+    """What is hidden, less one cell of each class, and of each column, that would be hidden altogether."""
+    kept = hidden.copy()
+    groups = [rows.target == c for c in np.unique(rows.target[seen[:, 0]])] if rows.target.ndim == 1 else [True]
+    for group in groups:
+        for d in range(hidden.shape[1]):
+            cells = seen[:, d] & group
+            if cells.any() and not (cells & ~hidden[:, d]).any():
+                kept[np.flatnonzero(cells)[0], d] = False
+    return kept
 
 
 def _check(fitted: Any, shown: Any, name: str, view: Any, index: pd.Index, hidden: np.ndarray) -> Check:

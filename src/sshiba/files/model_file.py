@@ -175,8 +175,8 @@ def unpack_priors(stored: Mapping[str, Any]) -> Priors:
 
 
 def pack_view(view: View) -> dict[str, Any]:
-    kind = next(name for name, cls in VIEW_TYPES.items() if type(view) is cls)
-    options = {f.name: getattr(view, f.name) for f in fields(view)}
+    kind, cls = next((name, cls) for name, cls in VIEW_TYPES.items() if isinstance(view, cls))
+    options = {f.name: plain(getattr(view, f.name)) for f in fields(cls)}  # of a subclass, those that can be read back
     if options["groups"] is not None:
         options["groups"] = [tagged(label) for label in options["groups"]]
     return {"type": kind, "options": options}
@@ -198,6 +198,7 @@ def pack_coding(coding: Coding) -> dict[str, Any]:
         "levels": None if coding.levels is None else [tagged(level) for level in coding.levels],
         "container": coding.container,
         "dtypes": list(coding.dtypes),
+        "counts": list(coding.counts),
     }
 
 
@@ -207,6 +208,7 @@ def unpack_coding(entry: dict[str, Any], arrays: dict[str, np.ndarray]) -> Codin
         levels=None if entry["levels"] is None else tuple(untagged(level) for level in entry["levels"]),
         container=entry["container"],
         dtypes=tuple(entry["dtypes"]),
+        counts=tuple(entry.get("counts", ())),
         **{name: arrays[name] for name in CODING_ARRAYS},
     )
 
@@ -251,12 +253,16 @@ def plain(value: Any) -> Any:
 
 
 def tagged(label: Any) -> Any:
-    """A name or class label in JSON, with what JSON would forget: tuples, and other things only by their text."""
+    """A name or class label in JSON, with what JSON would forget: tuples and times; other things only by their text."""
     label = plain(label)
     if isinstance(label, tuple):
         return {"tuple": [tagged(part) for part in label]}
+    if isinstance(label, pd.Timestamp):
+        return {"time": label.isoformat()}
     return label if label is None or isinstance(label, str | bool | int | float) else str(label)
 
 
 def untagged(label: Any) -> Any:
-    return tuple(untagged(part) for part in label["tuple"]) if isinstance(label, dict) else label
+    if not isinstance(label, dict):
+        return label
+    return pd.Timestamp(label["time"]) if "time" in label else tuple(untagged(part) for part in label["tuple"])

@@ -76,10 +76,12 @@ class Answers:
         for name, (values, std) in self._predicted(data, list(data)).items():
             coded = data[name]
             decided = self._likelihood(name).decide(values)
-            filled[name] = fill(self.fit.schema, name, given[name], decided, index)
+            seen = np.ones((1, 1), dtype=bool) if coded.observed is None else coded.observed
             if decided.ndim == 1:
                 std = np.take_along_axis(std, decided[:, None], axis=1)
-            seen = np.ones((1, 1), dtype=bool) if coded.observed is None else coded.observed
+            else:
+                decided = np.where(seen, 0.0, decided)  # only holes are filled
+            filled[name] = fill(self.fit.schema, name, given[name], decided, index)
             stds[name] = std_to_user(self.fit.schema, name, np.where(seen[:, : std.shape[1]], 0.0, std), index)
         if is_one_table(views):
             whole = merge_columns(views, filled)

@@ -53,16 +53,26 @@ class Fitted:
 
 
 def make_fitted(
-    schema: Schema, rows: Rows, restarts: Restarts, index: pd.Index, dtype: str, earlier: Fitted | None = None
+    schema: Schema,
+    rows: Rows,
+    restarts: Restarts,
+    index: pd.Index,
+    dtype: str,
+    earlier: Fitted | None = None,
+    exact_rows: Rows | None = None,
 ) -> Fitted:
-    """From the end of the restarts; `earlier` is what there was, kept where its restart is still the best."""
+    """From the end of the restarts; `earlier` is what there was, kept where its restart is still the best.
+
+    `exact_rows` are the same rows where the fit treated holes as variables: factors are inferred as `transform` does.
+    """
     best = restarts.best
     if best is None:
         assert earlier is not None  # some earlier restart was better
         return replace(earlier, restarts=restarts.all)
     assert best.state.stats is not None  # a run ends with a whole sweep
     posterior, shares = order_factors(best.state.posterior, best.state.stats)
-    mean, std = infer_factors(rows, posterior, best.state.local)
+    local = best.state.local if exact_rows is None else None
+    mean, std = infer_factors(exact_rows or rows, posterior, local)
     return Fitted(
         schema=schema,
         spec=rows.spec,
@@ -72,10 +82,10 @@ def make_fitted(
         factors=mean,
         factors_std=std,
         r2=shares,
-        elbo=best.state.bound,
+        elbo=float(best.state.bound),
         elbo_path=np.asarray(best.path),
-        n_iter=best.n_sweeps,
-        converged=best.converged,
+        n_iter=int(best.n_sweeps),
+        converged=bool(best.converged),
         restarts=restarts.all,
         provenance=provenance(),
         dtype=dtype,

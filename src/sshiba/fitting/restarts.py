@@ -32,8 +32,8 @@ class Restart:
     @classmethod
     def of(cls, fit: Fit) -> Restart:
         end = fit.state
-        sizes = (end.bound, end.posterior.n_components, fit.n_sweeps)
-        return cls(*sizes, fit.converged, fit.seconds, fit.interrupted, np.asarray(fit.path))
+        sizes = (float(end.bound), end.posterior.n_components, int(fit.n_sweeps))
+        return cls(*sizes, bool(fit.converged), fit.seconds, fit.interrupted, np.asarray(fit.path))
 
 
 @dataclass(frozen=True)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from dataclasses import dataclass
 from math import isfinite
 from typing import Any
@@ -14,7 +15,7 @@ from ...core.likelihoods import MultinomialProbit
 from ..cells import column_kinds, holds_only_zero_one, looks_numeric
 from ..coding import Coding, plain_names, unit_coding
 from ..learned import LabelSummary
-from ..wording import first_few, quoted
+from ..wording import counted, first_few, quoted
 from .view import View
 
 FEW_CLASSES = 20  # numbers of at most so many values are taken for labels
@@ -28,7 +29,11 @@ class Categorical(View):
     ----------
     select_features, groups, weight
         As in `Real`, with classes as features; the weight may be above 1.
+    unseen : "missing" or "error"
+        What a label of new rows is that training never saw: missing, with a warning, or refused.
     """
+
+    unseen: str = "missing"
 
     likelihood = MultinomialProbit()
 
@@ -50,6 +55,11 @@ class Categorical(View):
                 return None  # numbers stored as text: Real says how to convert them
         return " and ".join(sorted(kinds))
 
+    def check_options(self, name: str, n_features: int) -> None:
+        super().check_options(name, n_features)
+        if self.unseen not in ("missing", "error"):
+            raise ValueError(f"view {name!r}: unseen must be 'missing' or 'error', not {self.unseen!r}.")
+
     def learn(self, frame: pd.DataFrame, name: str) -> LabelSummary:
         if frame.shape[1] != 1:
             raise ValueError(
@@ -69,12 +79,15 @@ class Categorical(View):
         code_of = {level: code for code, level in enumerate(coding.levels or ())}
         unseen = [code for code, label in enumerate(labels) if label not in code_of]
         if unseen:
-            row = frame.index[np.flatnonzero(codes == unseen[0])[0]]
-            raise ValueError(
-                f"view {name!r}: class {first_few(labels[code] for code in unseen)} unseen in training, "
-                f"first in row {quoted(row)}; known are {first_few(code_of, 10)}. Set such labels to None."
-            )
-        lookup = np.array([code_of[label] for label in labels] + [0])  # the last for code -1, missing
+            strange = np.isin(codes, unseen)
+            row, what = frame.index[strange][0], first_few(labels[code] for code in unseen)
+            where = f"view {name!r}: class {what} unseen in training, first in row {quoted(row)}"
+            if self.unseen == "error":
+                raise ValueError(f"{where}; known are {first_few(code_of, 10)}. Set such labels to None.")
+            n = counted(int(strange.sum()), "label")
+            warnings.warn(f"{where}: {n} treated as missing.", UserWarning, stacklevel=2)
+            codes = np.where(strange, -1, codes)
+        lookup = np.array([code_of.get(label, 0) for label in labels] + [0])  # the last for code -1, missing
         return CodedView(lookup[codes], shrink_mask(codes[:, None] >= 0))
 
     def decode(self, values: np.ndarray, coding: Coding) -> np.ndarray:

@@ -17,6 +17,7 @@ from ..wording import first_few
 from .number_checks import refuse_empty, warn_constant
 from .view import View
 
+LARGEST = 1e303  # still leaves room for sums of a hundred thousand
 FARTHEST = 1e30  # deviations; float32 still holds them
 SMALLEST_SCALE = 1e-6  # of the typical feature, below which unscaled ones drown
 
@@ -86,7 +87,8 @@ class Real(View):
                     "Use scale=True, or drop them."
                 )
         variance = np.where(constant, 1.0, (std / scale) ** 2)
-        return Coding(learned.features, learned.n, centre=mean, scale=scale, variance=variance)
+        counts = tuple(learned.counts.tolist())
+        return Coding(learned.features, learned.n, centre=mean, scale=scale, variance=variance, counts=counts)
 
     def encode(self, frame: pd.DataFrame, name: str, coding: Coding, dtype: Any) -> CodedView:
         values = self._read(frame, name)
@@ -100,6 +102,8 @@ class Real(View):
     def _read(self, frame: pd.DataFrame, name: str) -> np.ndarray:
         values = read_numbers(frame, name, text_remedy="Give it a Categorical view of its own, or drop it.")
         refuse_cells(frame, name, values, np.isinf, "infinite", "Replace them with NaN to treat them as missing.")
+        remedy = f"Numbers beyond {LARGEST:g} cannot be summed up. If they mark what is missing, replace them with NaN."
+        refuse_cells(frame, name, values, lambda cells: np.abs(cells) > LARGEST, "far-off", remedy)
         return values
 
     def decode(self, values: np.ndarray, coding: Coding) -> np.ndarray:

@@ -1,0 +1,202 @@
+"""What new users once met: things silently wrong, work lost, crashes. Each test was red."""
+
+import logging
+import warnings
+from dataclasses import dataclass
+
+import numpy as np
+import pandas as pd
+import pytest
+from samples import fit, make_views, with_holes
+
+from sshiba import SSHIBA, Categorical, Priors, Progress, Real, load, tune
+from sshiba.evaluate import holdout
+
+
+def interrupting(sweep: int):
+    def callback(progress: Progress) -> None:
+        if progress.sweep == sweep:
+            raise KeyboardInterrupt
+
+    return callback
+
+
+# ------------------------------------------------------------------------------------------------ silently wrong
+
+
+def test_masked_arrays_keep_their_mask_in_holdout_and_tune() -> None:
+    rng = np.random.default_rng(0)
+    x = rng.standard_normal((150, 2)) @ rng.standard_normal((2, 6)) + 0.2 * rng.standard_normal((150, 6))
+    mask = rng.random(x.shape) < 0.2
+    masked = np.ma.masked_array(np.where(mask, 1e6, x), mask)
+    plain = np.where(mask, np.nan, x)
+    model = SSHIBA(3, random_state=0)
+    pd.testing.assert_frame_equal(holdout(model, {"x": masked}), holdout(model, {"x": plain}))
+    tables = [tune(model, {"x": v}, {"n_components": [2]}, "x", "cells", 2).table for v in (masked, plain)]
+    pd.testing.assert_frame_equal(*tables)
+
+
+def test_other_data_of_the_same_shape_cannot_go_on() -> None:
+    views = make_views()
+    stopped = SSHIBA(4, random_state=0, callback=interrupting(30)).fit(views)
+    with pytest.raises(ValueError, match="not the data of the interrupted fit"):
+        stopped.resume({**views, "X": views["X"] + 1e-6})
+    frame = pd.DataFrame(views["X"])
+    stopped = SSHIBA(4, random_state=0, callback=interrupting(30)).fit({"X": frame})
+    with pytest.raises(ValueError, match="their rows differ"):
+        stopped.resume({"X": frame.set_axis(frame.index + 1)})
+    stopped.set_params(callback=None).resume({"X": frame})
+
+
+def test_groups_of_a_number_and_its_text_are_two() -> None:
+    x = make_views()["X"]
+    types = {"X": Real(select_features=True, groups=[1, "1", 1, "1", 2, 2, 2, 2])}
+    model = fit({"X": x}, views=types, max_iter=30)
+    assert len(model.fitted_.posterior.views[0].gamma.mean) == 3
+
+
+def test_samples_are_as_sharp_as_predictions() -> None:
+    """Classes of drawn rows, predicted from the other view of the same draw, come as often as they are promised."""
+    rng = np.random.default_rng(0)
+    z = rng.standard_normal((300, 3))
+    x = z @ rng.standard_normal((3, 12)) + 0.3 * rng.standard_normal((300, 12))
+    kind = np.array(list("abc"))[np.argmax(z, axis=1)]
+    model = SSHIBA(5, random_state=0).fit({"x": x, "kind": kind})
+    assert model.sharpness_["kind"] > 1.2
+    drawn = model.sample(4000, random_state=0)
+    proba = model.predict_proba({"x": drawn["x"]}, "kind")
+    right = np.mean(model.classes_["kind"][proba.argmax(axis=1)] == drawn["kind"])
+    assert right == pytest.approx(proba.max(axis=1).mean(), abs=0.02)
+
+
+def test_factors_are_those_of_transform_under_mean_field() -> None:
+    views = with_holes(make_views(), share=0.4)
+    model = fit(views, missing="mean-field")
+    mean, std = model.transform(views, return_std=True)
+    np.testing.assert_allclose(model.factors_, mean, atol=1e-6)
+    np.testing.assert_allclose(model.factors_std_, std, atol=1e-6)
+
+
+def test_views_with_few_rows_in_common_are_told_of() -> None:
+    rng = np.random.default_rng(0)
+    a, b = (pd.DataFrame(rng.standard_normal((100, 3)), index=[f"r{i + s}" for i in range(100)]) for s in (0, 50))
+    with pytest.warns(UserWarning, match=r"of 150 rows 50 are in all views \('a' has 100, 'b' has 100\)"):
+        SSHIBA(2, max_iter=5).fit({"a": a, "b": b})
+    with warnings.catch_warnings():
+        warnings.filterwarnings("error", message=".*in all views")
+        SSHIBA(2, max_iter=5).fit({"a": a, "b": a.iloc[:80]})
+
+
+# ------------------------------------------------------------------------------------------------------ lost work
+
+
+def test_checkpoints_are_written_whatever_n_jobs(tmp_path) -> None:
+    path = tmp_path / "c.sshiba"
+    SSHIBA(3, n_init=2, n_jobs=2, random_state=0, max_iter=60).fit(make_views(), checkpoint=path, checkpoint_minutes=0)
+    assert load(path).inits_["interrupted"].any()
+
+
+@dataclass(frozen=True)
+class Mine(Real):
+    """A view type of the user's own."""
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        {"tol": np.float64(1e-5)},
+        {"random_state": np.random.default_rng(0)},
+        {"views": {"y": Categorical(weight=np.float32(2))}},
+        {"views": {"X": Mine()}},
+        {"max_iter": np.int64(50), "n_components": np.int32(4)},
+    ],
+)
+def test_odd_settings_can_be_saved(options: dict, tmp_path) -> None:
+    model = SSHIBA(**{"n_components": 4, "max_iter": 50, "random_state": 0, **options}).fit(make_views())
+    model.save(tmp_path / "m.sshiba")
+    again = load(tmp_path / "m.sshiba")
+    np.testing.assert_array_equal(again.transform({"X": make_views()["X"]}), model.transform({"X": make_views()["X"]}))
+
+
+def test_ctrl_c_ends_all_of_tune() -> None:
+    views = make_views()
+    n_fits = []
+    model = SSHIBA(3, random_state=0, callback=lambda p: n_fits.append(1) if p.sweep == 1 else interrupting(15)(p))
+    with pytest.raises(KeyboardInterrupt):
+        tune(model, views, {"n_components": [2, 3]}, "y", n_folds=3)
+    assert len(n_fits) == 1
+
+
+def test_a_loaded_model_of_one_table_can_be_fitted_again(tmp_path) -> None:
+    views = make_views()
+    frame = pd.DataFrame(views["X"], columns=list("abcdefgh")).assign(kind=views["y"])
+    frame.index = pd.date_range("2020-01-01", periods=len(frame))
+    types = {"first": ["a", "b", "c"], "kind of row": (["kind"], Categorical())}
+    model = SSHIBA(4, types, random_state=0).fit(frame)
+    model.save(tmp_path / "m.sshiba")
+    again = load(tmp_path / "m.sshiba")
+    pd.testing.assert_index_equal(again.index_, frame.index, check_names=False, exact=False)
+    assert list(again.fit(frame).views_) == list(model.views_)
+    assert again.elbo_ == pytest.approx(model.elbo_, rel=1e-6)
+
+
+def test_unseen_labels_are_missing_and_counted() -> None:
+    views = make_views()
+    new = {"X": views["X"][:6], "y": np.array(["a", "x", "b", "z", "x", "c"], dtype=object)}
+    known = {"X": new["X"], "y": np.array(["a", None, "b", None, None, "c"], dtype=object)}
+    model = fit(views)
+    with pytest.warns(UserWarning, match="'x', 'z' unseen in training, first in row 1: 3 labels treated as missing"):
+        found = model.transform(new)
+    np.testing.assert_array_equal(found, model.transform(known))
+    strict = fit(views, views={"y": Categorical(unseen="error")})
+    with pytest.raises(ValueError, match=r"'x', 'z' unseen in training.*known are 'a', 'b', 'c'"):
+        strict.transform(new)
+
+
+# -------------------------------------------------------------------------------------------------------- crashes
+
+
+@pytest.mark.filterwarnings("error::RuntimeWarning")
+def test_marks_of_no_data_are_refused_as_far_off() -> None:
+    x = make_views()["X"]
+    x[3, 2] = -1.797e308
+    with pytest.raises(ValueError, match=r"1 far-off value, first -1.797e\+308 in row 3, column 2.*NaN"):
+        SSHIBA(2).fit({"X": x})
+
+
+def test_duplicated_columns_without_a_noise_floor() -> None:
+    x = make_views()["X"]
+    model = SSHIBA(4, priors=Priors(noise_floor=0.0), random_state=0, max_iter=200)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        model.fit({"x": np.concatenate([x, x[:, :3], x[:, :1]], axis=1)})
+    assert np.isfinite(model.elbo_)
+
+
+def test_holdout_never_hides_a_whole_class() -> None:
+    views = make_views()
+    rare = np.where(np.arange(120) == 5, "only", views["y"]).astype(object)
+    for seed in range(12):
+        scores = holdout(SSHIBA(2, random_state=0, max_iter=5), {"X": views["X"], "y": rare}, 0.5, seed)
+        assert scores.loc["y", "hidden"] > 20
+
+
+def test_counts_that_are_predicted_below_zero_are_told_of() -> None:
+    rng = np.random.default_rng(0)
+    z = rng.standard_normal(200)
+    visits = rng.poisson(np.exp(2 * z)).astype(float)
+    frame = pd.DataFrame({"visits": visits, "age": 40 + 5 * z, "dose": z + 0.1 * rng.standard_normal(200)})
+    model = SSHIBA(2, random_state=0).fit(frame)
+    with pytest.warns(UserWarning, match="'visits': whole numbers of 0 or more"):
+        assert (model.predict(frame, "visits") < 0).any()
+    holed = frame.assign(age=frame["age"].where(rng.random(200) < 0.9))
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        model.impute(holed)
+
+
+def test_nothing_is_logged_twice(caplog) -> None:
+    """A fit says what it took the columns for, once."""
+    with caplog.at_level(logging.INFO, logger="sshiba"):
+        SSHIBA(2, max_iter=3).fit(pd.DataFrame(make_views()["X"]))
+    assert len([r for r in caplog.records if "'numeric'" in r.getMessage()]) == 1
