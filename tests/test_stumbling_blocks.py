@@ -165,12 +165,14 @@ def test_marks_of_no_data_are_refused_as_far_off() -> None:
 
 
 def test_duplicated_columns_without_a_noise_floor() -> None:
-    x = make_views()["X"]
-    model = SSHIBA(4, priors=Priors(noise_floor=0.0), random_state=0, max_iter=200)
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
-        model.fit({"x": np.concatenate([x, x[:, :3], x[:, :1]], axis=1)})
-    assert np.isfinite(model.elbo_)
+    """Tau of a column that is explained exactly must not follow rounding."""
+    for seed, (n, d) in enumerate([(1000, 2), (200, 2), (1000, 10), (20, 2), (60, 10), (1000, 1)]):
+        x = np.random.default_rng(seed).standard_normal((n, d))
+        model = SSHIBA(5, priors=Priors(noise_floor=0.0, tau=(1e-14, 1e-14)), random_state=seed, max_iter=300)
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            model.fit({"x": np.concatenate([x, x], axis=1)})
+        assert np.isfinite(model.elbo_)
 
 
 def test_holdout_never_hides_a_whole_class() -> None:

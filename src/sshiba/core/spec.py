@@ -12,6 +12,9 @@ from .likelihoods import Likelihood
 from .state import Gamma
 
 
+LEAST_FLOOR = 1e-7  # of a feature's variance: residuals below it are rounding, and tau would follow that
+
+
 @dataclass(frozen=True)
 class Priors:
     """Hyper-parameters; each pair is (shape, rate) of a Gamma distribution.
@@ -26,7 +29,7 @@ class Priors:
     gamma : pair
         Precision of the weights of a feature, where features are selected.
     noise_floor : float
-        Share of a feature's variance below which its noise does not fall.
+        Share of a feature's variance below which its noise does not fall; at least LEAST_FLOOR counts.
     """
 
     alpha: tuple[float, float] = (0.1, 1e-3)
@@ -114,7 +117,8 @@ def view_spec(
     tau_prior, tau_fixed = None, 1.0
     shape, rate = priors.tau
     # The floor is conjugate: with rate floor·var·n/2 more, E[tau] ≤ (n/2 + a0)/(floor·var·n/2).
-    floor = np.zeros(n_features) if likelihood.latent else priors.noise_floor * variance * n_observed / 2
+    share = 0.0 if likelihood.latent else max(priors.noise_floor, LEAST_FLOOR)
+    floor = share * variance * n_observed / 2
     if noise == "feature":
         tau_prior = Gamma(np.full(n_features, shape), rate + floor)
     elif noise == "view":
