@@ -11,7 +11,6 @@ import numpy as np
 from .likelihoods import Likelihood
 from .state import Gamma
 
-
 LEAST_FLOOR = 1e-7  # of a feature's variance: residuals below it are rounding, and tau would follow that
 
 
