@@ -182,6 +182,13 @@ def test_nan_and_null_are_both_missing() -> None:
     assert in_pandas(given).dtype == "float32"
 
 
+def test_whole_numbers_that_numpy_cannot_hold() -> None:
+    if not hasattr(pl, "Int128"):
+        pytest.skip("this polars has none")
+    read = in_pandas(pl.Series("a", [2**100, None], dtype=pl.Int128))
+    assert read.tolist() == [2**100, None]
+
+
 def test_decimals_are_numbers(frame: Any) -> None:
     price = pl.Series("price", [f"{100 + 3 * a}.25" if a else None for a in frame["age"]]).cast(pl.Decimal(12, 2))
     given = pl.DataFrame([frame["age"], price])
