@@ -7,6 +7,7 @@ from .version import __version__
 
 if TYPE_CHECKING:
     from .core.spec import Priors
+    from .data.annotated import annotated
     from .data.types import Binary, Categorical, Real
     from .estimator import SSHIBA, load
     from .evaluate import Tuned, tune
@@ -25,6 +26,7 @@ _PLACES = {
     "Progress": "fitting.loop",
     "Real": "data.types",
     "Tuned": "evaluate",
+    "annotated": "data.annotated",
     "load": "estimator",
     "tune": "evaluate",
 }
@@ -40,6 +42,7 @@ __all__ = [
     "Real",
     "Tuned",
     "__version__",
+    "annotated",
     "load",
     "tune",
 ]

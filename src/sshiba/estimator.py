@@ -26,6 +26,7 @@ from .data.types import View
 from .engines import make_rows
 from .files.model_file import StoredModel, load_model, save_model
 from .files.mofa import write_mofa
+from .fitted.annotating import write_to
 from .fitted.answers import Answers
 from .fitted.describe import attributes
 from .fitted.fitted import Fitted, fitted_of, make_fitted
@@ -139,8 +140,9 @@ class SSHIBA(BaseEstimator):
         Parameters
         ----------
         views : dict of arrays, DataFrames or Series; or one DataFrame, MuData or AnnData
-            NaN, None and NA are missing. DataFrames align by index. One DataFrame is split by type: numbers, 0 / 1, and
-            each column of labels a view of its own; or as `views` says, {"blood": ["hb", "wbc"], "sex": Categorical()}.
+            Frames of pandas (aligned by index), polars or Arrow (row by row). NaN, None, NA and null are missing. One
+            DataFrame is split by type: numbers, 0 / 1, and each column of labels a view of its own; or as `views` says,
+            {"blood": ["hb", "wbc"], "sex": Categorical()}.
         y : ignored
         checkpoint : path, optional
             Save the best state so far in this file every `checkpoint_minutes`; restarts then run one after another.
@@ -284,7 +286,7 @@ class SSHIBA(BaseEstimator):
     def transform(self, views: Any, return_std: bool = False) -> Any:
         """E[z] of rows, (n, K), from any subset of views with holes; `return_std` adds its deviation.
 
-        A DataFrame labelled by the rows where pandas objects are given, else an array.
+        A DataFrame labelled by the rows where frames are given (polars or Arrow as they are), else an array.
         """
         return Answers(fitted_of(self)).transform(views, return_std)
 
@@ -326,6 +328,8 @@ class SSHIBA(BaseEstimator):
 
         The standard deviation of an observed cell is 0; that of a filled label is that of "the label is right".
         DataFrames align by index: all come back with all rows, in the order of the first, then of the others' own.
+        polars and Arrow come back as such; MuData and AnnData as copies in which the holes of X are filled, and rows
+        that a modality lacks are not added.
         """
         return Answers(fitted_of(self)).impute(views, return_std)
 
@@ -358,6 +362,15 @@ class SSHIBA(BaseEstimator):
     def to_mofa_hdf5(self, path: str | Path) -> None:
         """Write the factors, weights and variance explained as a MOFA2 file, for its R package and mofax."""
         write_mofa(fitted_of(self), path)
+
+    def write_to(self, data: Any) -> None:
+        """Write the fit into a MuData or AnnData, in place as scanpy's tools do; nothing is returned.
+
+        Factors go to `obsm["X_sshiba"]`, of the whole and of each modality; weights, in the units of the data, to
+        `varm["sshiba"]` of each modality that is a view (an AnnData alone is the view "X"); the variance explained to
+        `uns["sshiba"]`. Rows and columns are found by name; those that the fit did not see are NaN.
+        """
+        write_to(fitted_of(self), data)
 
     def report(self, path: str | Path, views: Any = None, fraction: float = 0.1, title: str = "") -> None:
         """Write a report of the fit: one HTML file that needs no network (extra `report`).

@@ -1,4 +1,4 @@
-"""One table, MuData or AnnData as a dict of views: columns split by type, or as the user says."""
+"""One table as a dict of views: columns split by type, or as the user says."""
 
 from __future__ import annotations
 
@@ -22,31 +22,6 @@ NUMERIC, BINARY = "numeric", "binary"  # the views that hold all columns of a ki
 
 def is_one_table(data: Any) -> bool:
     return isinstance(data, pd.DataFrame)
-
-
-def as_views(data: Any) -> Any:
-    """MuData and AnnData as dicts of frames, rows named as they are; everything else as it is.
-
-    Frames of other libraries are refused by name: as arrays they would lose their columns' names without a word, and to
-    give back what came would take a second path through everything.
-    """
-    for name, part in data.items() if isinstance(data, Mapping) else [("", data)]:
-        if hasattr(part, "to_pandas"):
-            whose = f"view {name!r} is" if name else "the data are"
-            raise TypeError(f"{whose} a {type(part).__module__.split('.')[0]} frame. Give frame.to_pandas().")
-    if hasattr(data, "mod") and isinstance(data.mod, Mapping):
-        return {str(name): _annotated(part, str(name)) for name, part in data.mod.items()}
-    if hasattr(data, "obs_names") and hasattr(data, "var_names"):
-        return {"X": _annotated(data, "X")}
-    return data
-
-
-def _annotated(data: Any, name: str) -> pd.DataFrame:
-    """The matrix of an AnnData with its row and column names."""
-    if data.X is None:
-        raise ValueError(f"modality {name!r} has no X. Put what is to be modelled there, or leave the modality out.")
-    values = data.X.toarray() if hasattr(data.X, "toarray") else np.asarray(data.X)
-    return pd.DataFrame(values, index=pd.Index(data.obs_names), columns=pd.Index(data.var_names), copy=False)
 
 
 # ------------------------------------------------------------------------------------------------- training

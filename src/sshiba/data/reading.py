@@ -17,8 +17,9 @@ import pandas as pd
 
 from ..core.coded import CodedView
 from .alignment import align
+from .border import as_views
 from .containers import Table, match_columns, read_table
-from .one_table import SplitTable, as_views, is_one_table, split_new, split_training
+from .one_table import SplitTable, is_one_table, split_new, split_training
 from .schema import Schema
 from .types import VIEW_TYPES, View
 from .wording import first_few, quoted
@@ -34,6 +35,7 @@ def read_training(
     Parameters
     ----------
     views : mapping of view name to array, list, DataFrame or Series; or one DataFrame, MuData or AnnData
+        Frames of pandas, polars or Arrow.
     types : mapping of view name to a view type (`Real()`, `Real` or "real"), optional
         Types not given are inferred and logged.
     dtype : of the working copies

@@ -14,6 +14,7 @@ from ..core.explained import influence
 from ..core.likelihoods import Likelihood
 from ..core.random import seed_sequence
 from ..core.spec import ModelSpec
+from ..data.border import answers_in_kind, fills_in_kind
 from ..data.giving_back import fill, std_to_user, to_user
 from ..data.one_table import columns_absent_from, is_one_table, merge_columns, same_name
 from ..data.reading import new_views, read_new
@@ -30,6 +31,7 @@ class Answers:
 
     fit: Fitted
 
+    @answers_in_kind
     def transform(self, views: Any, return_std: bool = False) -> Any:
         views = self.given(views)
         data, index = self.read(views)
@@ -39,6 +41,7 @@ class Answers:
             found = tuple(pd.DataFrame(values, index=index, columns=names) for values in found)
         return found if return_std else found[0]
 
+    @answers_in_kind
     def predict(self, views: Any, target: Any = None, return_std: bool = False, use_target: bool = False) -> Any:
         data, index = self.read(views)
         names, column = self._targets(views, data, target)
@@ -56,6 +59,7 @@ class Answers:
                 results.append(columns_absent_from(parts, views) if is_one_table(views) else parts)
         return tuple(results) if return_std else results[0]
 
+    @answers_in_kind
     def predict_proba(self, views: Any, target: Any, use_target: bool = False) -> Any:
         data, index = self.read(views)
         (name,), column = self._targets(views, data, target)
@@ -69,6 +73,7 @@ class Answers:
             return values
         return _column(pd.DataFrame(values, index=index, columns=list(coding.levels or coding.features)), column)
 
+    @fills_in_kind
     def impute(self, views: Any, return_std: bool = False) -> Any:
         given = self.given(views)
         data, index = self.read(given)

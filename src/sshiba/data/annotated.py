@@ -1,0 +1,156 @@
+"""MuData and AnnData: their matrices, layers and columns of `obs` as views, and filled copies of them."""
+
+from __future__ import annotations
+
+import logging
+import sys
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+from .frame_library import FrameLibrary, Table
+from .wording import first_few
+
+logger = logging.getLogger("sshiba")
+
+MATRIX = "X"  # the view that an AnnData alone is
+
+
+def annotated(data: Any, layer: str | Mapping[str, str] | None = None, obs: Sequence[str] = ()) -> dict[str, Any]:
+    """The views of a MuData or AnnData: a matrix of each modality, and columns of `obs`.
+
+    `fit`, `transform` and all others take a MuData or AnnData as it is, and then mean each `X`. This is for those who
+    mean something else. It gives a plain dict, so that what a model is fitted to can be seen and changed before it is,
+    and no method needs options of its own for it. Give new rows in the same way, or they are read from `X`.
+
+    Parameters
+    ----------
+    data : MuData or AnnData
+    layer : str or mapping of modality to str, optional
+        The layer to take instead of `X`: of all modalities, or of those named. The modality of an AnnData is "X".
+    obs : sequence of str
+        Columns of `obs`, each a view of its own, of its own name.
+
+    Returns
+    -------
+    dict
+        Modality -> DataFrame, column of `obs` -> Series, rows and columns named.
+
+    Examples
+    --------
+    >>> views = sshiba.annotated(mdata, layer={"rna": "log"}, obs=["sex", "age"])  # doctest: +SKIP
+    >>> model = SSHIBA().fit(views)  # doctest: +SKIP
+    """
+    parts = modalities(data)
+    layers = layer if isinstance(layer, Mapping) else dict.fromkeys(parts, layer)
+    for name in layers:
+        if name not in parts:
+            raise ValueError(f"there is no modality {name!r}; there are {first_few(parts, 10)}.")
+    if isinstance(obs, str):
+        raise TypeError(f"obs must be a list of columns: [{obs!r}].")
+    views: dict[str, Any] = {name: matrix(part, name, layers.get(name)) for name, part in parts.items()}
+    for column in obs:
+        if column not in data.obs:
+            raise ValueError(f"obs has no column {column!r}; it has {first_few(data.obs, 10) or 'none'}.")
+        if column in views:
+            raise ValueError(f"{column!r} is a modality and a column of obs, or named twice. Rename the column.")
+        views[column] = data.obs[column]
+    return views
+
+
+def is_mudata(value: Any) -> bool:
+    mudata = sys.modules.get("mudata")
+    return mudata is not None and isinstance(value, mudata.MuData)
+
+
+def is_anndata(value: Any) -> bool:
+    anndata = sys.modules.get("anndata")
+    return anndata is not None and isinstance(value, anndata.AnnData)
+
+
+def modalities(data: Any) -> dict[str, Any]:
+    """Name -> AnnData."""
+    if is_mudata(data):
+        return {str(name): part for name, part in data.mod.items()}
+    if is_anndata(data):
+        return {MATRIX: data}
+    raise TypeError(f"give a MuData or an AnnData, not {type(data).__name__}.")
+
+
+def matrix(data: Any, name: str, layer: str | None = None) -> pd.DataFrame:
+    """The matrix of a modality, or a layer, with its row and column names."""
+    if layer is not None and layer not in data.layers:
+        raise ValueError(f"modality {name!r} has no layer {layer!r}; it has {first_few(data.layers, 10) or 'none'}.")
+    values = data.X if layer is None else data.layers[layer]
+    if values is None:
+        raise ValueError(f"modality {name!r} has no X. Name a layer (sshiba.annotated), or leave the modality out.")
+    for names, of in ((data.obs_names, "obs"), (data.var_names, "var")):
+        if not names.is_unique:
+            twice = first_few(names[names.duplicated()].unique())
+            raise ValueError(f"modality {name!r}: {of}_names {twice} are not unique. Call {of}_names_make_unique().")
+    return pd.DataFrame(_dense(values), index=pd.Index(data.obs_names), columns=pd.Index(data.var_names), copy=False)
+
+
+def _dense(values: Any) -> np.ndarray:
+    if hasattr(values, "to_memory"):  # a sparse matrix that lies in a file
+        values = values.to_memory()
+    return values.toarray() if hasattr(values, "toarray") else np.asarray(values)
+
+
+# ------------------------------------------------------------------------------------------- filled copies
+
+
+class Annotated(FrameLibrary):
+    """AnnData, of which X is read; what is not a filled copy of it comes as pandas has it."""
+
+    def holds(self, value: Any) -> bool:
+        return is_anndata(value)
+
+    def to_pandas(self, value: Any, name: str) -> pd.DataFrame:
+        return matrix(value, name)
+
+    def filled(self, table: Table, given: Any, read: Any) -> Any:
+        copy = _copy(given)
+        _fill_matrix(copy, table)
+        return copy
+
+    def deviations(self, table: Table, given: Any) -> Any:
+        import anndata
+
+        values = table.loc[given.obs_names].to_numpy()
+        return anndata.AnnData(values, obs=given.obs.copy(), var=given.var.copy())
+
+
+def filled_mudata(given: Any, tables: Mapping[str, pd.DataFrame]) -> Any:
+    """A copy of a MuData with the holes of each X filled; observations that a modality lacks are not added."""
+    copy = _copy(given)
+    for name, part in copy.mod.items():
+        _fill_matrix(part, tables[name])
+        lacking = len(tables[name]) - part.n_obs
+        if lacking:
+            logger.warning(
+                "modality %r lacks %d of %d observations, and they are not added: impute(sshiba.annotated(data)) "
+                "gives all rows of all modalities",
+                *(name, lacking, len(tables[name])),
+            )
+    return copy
+
+
+def mudata_of_deviations(given: Any, tables: Mapping[str, pd.DataFrame]) -> Any:
+    """A MuData whose matrices are the standard deviations of what was filled in."""
+    import mudata
+
+    return mudata.MuData({name: Annotated().deviations(tables[name], part) for name, part in given.mod.items()})
+
+
+def _copy(data: Any) -> Any:
+    """In memory, also of what is read from a file as it is needed."""
+    return data.to_memory() if data.isbacked else data.copy()
+
+
+def _fill_matrix(data: Any, table: pd.DataFrame | pd.Series) -> None:
+    """Set X, unless it is complete: then it stays as it is, sparse or not."""
+    if np.isnan(data.X.data if hasattr(data.X, "toarray") else np.asarray(data.X)).any():
+        data.X = table.loc[data.obs_names].to_numpy()

@@ -1,0 +1,155 @@
+"""The border: data of other libraries become pandas here on their way in, and answers go back here in kind.
+
+Inside there are dicts of arrays and pandas objects, or one DataFrame, and nothing else.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from functools import wraps
+from typing import Any
+
+import pandas as pd
+
+from .annotated import MATRIX, Annotated, filled_mudata, is_anndata, is_mudata, modalities, mudata_of_deviations
+from .arrow_tables import Arrow
+from .frame_library import FrameLibrary
+from .polars_frames import Polars
+from .wording import counted
+
+PANDAS = FrameLibrary()
+LIBRARIES = (PANDAS, Polars(), Arrow(), Annotated())
+
+
+def library_of(value: Any) -> FrameLibrary | None:
+    """The library that holds a value; None for arrays, lists and what is no table."""
+    return next((library for library in LIBRARIES if library.holds(value)), None)
+
+
+# --------------------------------------------------------------------------------------------- the way in
+
+
+def as_views(data: Any) -> Any:
+    """MuData, AnnData and frames of polars and Arrow as pandas objects; everything else as it is."""
+    parts = _parts(data)
+    if not isinstance(parts, Mapping):
+        return _read(parts, "")
+    views = {name: _read(part, name) for name, part in parts.items()}
+    return _name_rows(views, [name for name, part in parts.items() if _lacks_row_names(part, views[name])])
+
+
+def _parts(data: Any) -> Any:
+    """MuData and AnnData as dicts of AnnData; everything else as it is."""
+    return modalities(data) if is_mudata(data) or is_anndata(data) else data
+
+
+def _read(value: Any, name: str) -> Any:
+    library = library_of(value)
+    if library is not None:
+        return library.to_pandas(value, name)
+    if hasattr(value, "to_pandas") or type(value).__name__ == "LazyFrame":
+        whose = f"view {name!r} is" if name else "the data are"
+        package = type(value).__module__.split(".")[0]
+        if hasattr(value, "to_pandas"):
+            raise TypeError(f"{whose} a {package} frame. Give frame.to_pandas().")
+        raise TypeError(f"{whose} a {package} LazyFrame. Give frame.collect().")
+    return value
+
+
+def _lacks_row_names(given: Any, read: Any) -> bool:
+    library = library_of(given)
+    return library is not None and not library.has_row_names and isinstance(read.index, pd.RangeIndex)
+
+
+def _name_rows(views: dict[str, Any], nameless: list[str]) -> dict[str, Any]:
+    """Frames without row names are matched row by row: with one another, and with the first frame that has names."""
+    if not nameless:
+        return views
+    lengths = {name: len(views[name]) for name in nameless}
+    if len(set(lengths.values())) > 1:
+        listed = ", ".join(f"{name!r} has {n}" for name, n in lengths.items())
+        raise ValueError(
+            f"views with different numbers of rows: {listed}. Frames without row names are matched row by row: "
+            "fill absent rows with null, or give pandas frames, which are matched by index."
+        )
+    named = {name: view.index for name, view in views.items() if PANDAS.holds(view) and name not in nameless}
+    if not named:
+        return views
+    first, index = next(iter(named.items()))
+    if len(index) != lengths[nameless[0]]:
+        raise ValueError(
+            f"view {nameless[0]!r} has {counted(lengths[nameless[0]], 'row')} without names, view {first!r} has "
+            f"{len(index)}. Frames without row names follow the rows of the first that has them."
+        )
+    for name, other in named.items():
+        if len(other) != len(index) or (index.get_indexer(other) < 0).any():
+            raise ValueError(
+                f"views {first!r} and {name!r} name different rows, so view {nameless[0]!r}, which names none, cannot "
+                "be matched. Give it as a pandas frame with an index."
+            )
+    return {name: view.set_axis(index) if name in nameless else view for name, view in views.items()}
+
+
+# -------------------------------------------------------------------------------------------- the way out
+
+
+def answers_in_kind(method: Callable[..., Any]) -> Callable[..., Any]:
+    """A method about the rows of its first argument, answering in the library in which they came.
+
+    Where they came in several, that is pandas, which has the rows' names.
+    """
+
+    @wraps(method)
+    def crossing(self: Any, views: Any, *args: Any, **options: Any) -> Any:
+        parts = _parts(views)
+        found = [library_of(part) for part in (parts.values() if isinstance(parts, Mapping) else [parts])]
+        libraries = {library for library in found if library is not None}
+        library = libraries.pop() if len(libraries) == 1 else PANDAS
+        return _each(method(self, as_views(views), *args, **options), library.answer)
+
+    return crossing
+
+
+def fills_in_kind(method: Callable[..., Any]) -> Callable[..., Any]:
+    """A method that fills the holes of its first argument (and may add their deviations), giving back what came."""
+
+    @wraps(method)
+    def crossing(self: Any, views: Any, *args: Any, **options: Any) -> Any:
+        read = as_views(views)
+        found = method(self, read, *args, **options)
+        if isinstance(found, tuple):
+            return _filled(found[0], views, read), _deviations(found[1], views)
+        return _filled(found, views, read)
+
+    return crossing
+
+
+def _filled(found: Any, given: Any, read: Any) -> Any:
+    if is_mudata(given):
+        return filled_mudata(given, found)
+    if isinstance(given, Mapping):
+        return {name: _filled(part, given[name], read[name]) for name, part in found.items()}
+    if is_anndata(given) and isinstance(found, dict):
+        return _filled(found[MATRIX], given, read[MATRIX])
+    library = library_of(given)
+    return found if library is None else library.filled(found, given, read)
+
+
+def _deviations(found: Any, given: Any) -> Any:
+    if is_mudata(given):
+        return mudata_of_deviations(given, found)
+    if isinstance(given, Mapping):
+        return {name: _deviations(part, given[name]) for name, part in found.items()}
+    if is_anndata(given) and isinstance(found, dict):
+        return _deviations(found[MATRIX], given)
+    library = library_of(given)
+    return found if library is None else library.deviations(found, given)
+
+
+def _each(found: Any, change: Callable[[Any], Any]) -> Any:
+    """Every table in an answer, changed; arrays stay."""
+    if isinstance(found, tuple):
+        return tuple(_each(part, change) for part in found)
+    if isinstance(found, dict):
+        return {name: _each(part, change) for name, part in found.items()}
+    return change(found) if PANDAS.holds(found) else found
