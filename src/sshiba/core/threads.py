@@ -31,6 +31,7 @@ class _OneThread:
         with self.lock:
             if self.holders == 0:
                 self.limiter = BLAS.limit(limits=1)
+                let_others_set()
             self.holders += 1
 
     def __exit__(self, *error: object) -> None:
@@ -38,6 +39,14 @@ class _OneThread:
             self.holders -= 1
             if self.holders == 0:
                 self.limiter.restore_original_limits()
+                let_others_set()
+
+
+def let_others_set() -> None:
+    """Some versions of threadpoolctl obey only the first thread that set a limit; the last one out may be another."""
+    for library in BLAS.lib_controllers:
+        if hasattr(library, "clear_controlling_thread"):
+            library.clear_controlling_thread()
 
 
 _one_thread = _OneThread()

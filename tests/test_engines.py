@@ -1,0 +1,192 @@
+"""Rows in memory: statistics added as they come, the same with any number of threads; BLAS left as it was."""
+
+import threading
+import weakref
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+
+import numpy as np
+import pytest
+from cases import Problem, make_problem
+from samples import fit, make_views
+from sklearn.exceptions import ConvergenceWarning
+
+from sshiba.core.local_step import Block, local_step
+from sshiba.core.state import Stats
+from sshiba.core.threads import BLAS, let_others_set, n_threads, one_blas_thread
+from sshiba.data.types import Binary, Categorical, Real
+from sshiba.engines import memory
+from sshiba.engines.memory import MemoryRows
+from sshiba.fitting.budget import FitOptions
+from sshiba.fitting.loop import StartingPoint, run
+from sshiba.fitting.restarts import Restart
+
+
+def many_blocks(n: int = 120) -> Problem:
+    """Rows with holes of their own, two in a block, so that they are shared out between threads."""
+    problem = make_problem([Real(), Binary(), Categorical()], [12, 4, 3], ["cells"] * 3, n=n, block_rows=2)
+    assert len(problem.rows.blocks) == n / 2
+    assert not any(block.shared for block in problem.rows.blocks)
+    return problem
+
+
+class LiveStats:
+    """How many of the statistics that blocks report are alive, and how many were at most."""
+
+    def __init__(self) -> None:
+        self.made = self.now = self.most = 0
+        self.lock = threading.Lock()
+
+    def local_step(self, *arguments: object) -> object:
+        x, stats = local_step(*arguments)
+        with self.lock:
+            self.made, self.now = self.made + 1, self.now + 1
+            self.most = max(self.most, self.now)
+        weakref.finalize(stats, self.gone)
+        return x, stats
+
+    def gone(self) -> None:
+        with self.lock:
+            self.now -= 1
+
+
+@pytest.mark.parametrize("threads", [1, 2, 4])
+def test_statistics_are_added_as_they_come(threads: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """However many blocks there are, only those of a few wait for their turn."""
+    problem, live = many_blocks(), LiveStats()
+    local = problem.rows.start(problem.posterior)
+    monkeypatch.setattr("sshiba.core.threads.n_threads", lambda: threads)
+    monkeypatch.setattr(memory, "local_step", live.local_step)
+    problem.rows.step(problem.posterior, local)
+    assert live.made == len(problem.rows.blocks)
+    assert live.most <= 3 * threads + 2 < live.made / 2
+
+
+def test_threads_do_not_change_a_bit(monkeypatch: pytest.MonkeyPatch) -> None:
+    problem = many_blocks()
+    found = []
+    for threads in (1, 2, 4, 2):
+        monkeypatch.setattr("sshiba.core.threads.n_threads", lambda threads=threads: threads)
+        local = problem.rows.start(problem.posterior)
+        for _ in range(2):
+            local, stats = problem.rows.step(problem.posterior, local)
+        found.append(stats)
+    for other in found[1:]:
+        assert_identical(found[0], other)
+
+
+def assert_identical(a: Stats, b: Stats) -> None:
+    assert a.n == b.n
+    np.testing.assert_array_equal(a.zz, b.zz)
+    assert a.z_logdet == b.z_logdet
+    for mine, theirs in zip(a.views, b.views):
+        for name in ("n", "z_sum", "zz", "x_sum", "xz", "xx", "bound"):
+            np.testing.assert_array_equal(getattr(mine, name), getattr(theirs, name), err_msg=name)
+
+
+# -------------------------------------------------------------------------------------------------------- BLAS
+
+
+@pytest.fixture
+def two_threads() -> Iterator[None]:
+    """BLAS on two threads, however many cores there are, and no thread barred from changing that."""
+    limiter = BLAS.limit(limits=2)
+    let_others_set()
+    assert n_threads() == 2
+    yield
+    limiter.restore_original_limits()
+    let_others_set()
+
+
+@pytest.mark.usefixtures("two_threads")
+def test_the_last_one_out_gives_the_threads_back() -> None:
+    """The first leaves first; an error inside changes nothing."""
+    first, second = one_blas_thread(), one_blas_thread()
+    first.__enter__()
+    second.__enter__()
+    first.__exit__(None, None, None)
+    assert n_threads() == 1
+    second.__exit__(None, None, None)
+    assert n_threads() == 2
+    with pytest.raises(KeyError), one_blas_thread():
+        raise KeyError("an error inside")
+    assert n_threads() == 2
+
+
+@pytest.mark.usefixtures("two_threads")
+def test_overlapping_steps_leave_blas_as_it_was(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The second begins while the first is under way, and ends after it."""
+    first, second = many_blocks(20), many_blocks(20)
+    first_began, second_began, first_ended = (threading.Event() for _ in range(3))
+
+    def waiting(block: Block, *arguments: object) -> object:
+        is_first = any(block is other for other in first.rows.blocks)
+        (first_began if is_first else second_began).set()
+        assert (second_began if is_first else first_ended).wait(timeout=30)
+        return local_step(block, *arguments)
+
+    monkeypatch.setattr("sshiba.core.threads.n_threads", lambda: 2)
+    monkeypatch.setattr(memory, "local_step", waiting)
+    with ThreadPoolExecutor(2) as pool:
+        steps = [pool.submit(first.rows.step, first.posterior, first.rows.start(first.posterior))]
+        assert first_began.wait(timeout=30)
+        steps.append(pool.submit(second.rows.step, second.posterior, second.rows.start(second.posterior)))
+        steps[0].result(timeout=60)
+        between = n_threads()
+        first_ended.set()
+        steps[1].result(timeout=60)
+    assert (between, n_threads()) == (1, 2)
+
+
+@pytest.mark.usefixtures("two_threads")
+def test_overlapping_fits_leave_blas_as_it_was(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Several at a time, each with threads over its blocks; and all come to the same end as one alone."""
+    monkeypatch.setattr("sshiba.core.threads.n_threads", lambda: 2)  # also while others hold BLAS at one thread
+
+    def job(_: int) -> float:
+        problem = many_blocks(40)
+        return Restart.of(run(problem.rows, StartingPoint(problem.posterior, 3), FitOptions(max_iter=12))).elbo
+
+    alone = job(0)
+    with ThreadPoolExecutor(3) as pool:
+        together = list(pool.map(job, range(6)))
+    assert n_threads() == 2
+    assert together == [alone] * 6
+
+
+# --------------------------------------------------------------------------------------------------- settling
+
+
+def test_inference_that_does_not_end_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
+    """With a limit that no change is below; a purely real model has nothing to settle."""
+    views = {name: view[:30] for name, view in make_views().items()}
+    model, real = fit(views, max_iter=300), fit({"X": views["X"]})
+    monkeypatch.setattr(memory, "Z_TOL", 0.0)
+    for ask in (
+        lambda: model.transform({"T": views["T"]}),
+        lambda: model.predict({"T": views["T"]}, "X"),
+        lambda: model.predict_proba({"T": views["T"]}, "y"),
+        lambda: model.impute({"T": np.where(np.eye(30, 4) > 0, np.nan, views["T"])}),
+        lambda: model.score({"T": views["T"]}),
+    ):
+        with pytest.warns(ConvergenceWarning, match="had not converged") as caught:
+            ask()
+        assert len(caught) == 1
+    real.transform({"X": views["X"]})
+    real.score({"X": views["X"]})
+
+
+@pytest.mark.parametrize("views", [[Real()], [Real(), Binary()], [Categorical()]])
+def test_settling_says_whether_it_did(views: list) -> None:
+    problem = make_problem(views, [4] * len(views), ["cells"] * len(views), n=20)
+    local = problem.rows.start(problem.posterior)
+    latent = any(view.latent for view in views)
+    assert isinstance(problem.rows, MemoryRows)
+    assert problem.rows.settle(problem.posterior, local, max_rounds=1)[1] != latent
+    settled, converged = problem.rows.settle(problem.posterior, local)
+    assert converged
+    assert (settled is local) != latent
+    again, stats = problem.rows.step(problem.posterior, settled)
+    _, held = problem.rows.step(problem.posterior, settled, hold_x=True)
+    for mine, theirs in zip(stats.views, held.views):  # where it has settled, another step changes nothing
+        np.testing.assert_allclose(mine.xz, theirs.xz, atol=1e-5)
