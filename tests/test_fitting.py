@@ -1,0 +1,114 @@
+"""What a fit may spend and what it keeps: sweeps, time, settling, and the states of restarts."""
+
+import gc
+import weakref
+from collections import Counter
+from typing import Any
+
+import numpy as np
+import pytest
+from cases import Problem, make_problem
+
+from sshiba.data.types import Binary, Real
+from sshiba.engines import memory
+from sshiba.fitting.budget import Budget, FitOptions
+from sshiba.fitting.loop import Fit, StartingPoint, run
+from sshiba.fitting.restarts import Restarts, run_restarts
+
+
+class CountedRows:
+    """Rows that count what they are asked for."""
+
+    def __init__(self, rows: Any) -> None:
+        self.rows, self.calls = rows, Counter()
+
+    def __getattr__(self, name: str) -> Any:
+        found = getattr(self.rows, name)
+        if not callable(found):
+            return found
+
+        def counted(*arguments: Any, **options: Any) -> Any:
+            self.calls[name] += 1
+            return found(*arguments, **options)
+
+        return counted
+
+
+@pytest.fixture(scope="module")
+def problem() -> Problem:
+    """A problem whose fit soon tries other numbers of factors."""
+    return make_problem([Real(), Binary()], [8, 5], ["none", "rows"], n=40, n_components=5)
+
+
+def fit_counted(problem: Problem, options: FitOptions) -> tuple[Fit, Counter]:
+    rows = CountedRows(problem.rows)
+    return run(rows, StartingPoint(problem.posterior, 5), options), rows.calls
+
+
+def test_trials_count_as_sweeps(problem: Problem) -> None:
+    """Whatever the limit, also in the midst of a trial; one more sweep where factors were pruned in the last."""
+    whole, calls = fit_counted(problem, FitOptions(tol=0.5))
+    assert whole.converged
+    assert len(whole.path) < calls["step"] == whole.n_sweeps
+    for max_iter in (*range(1, whole.n_sweeps), whole.n_sweeps + 1):
+        fit, calls = fit_counted(problem, FitOptions(max_iter=max_iter, tol=0.5))
+        assert calls["step"] == fit.n_sweeps <= max_iter + 1
+        assert fit.converged == (max_iter > whole.n_sweeps)  # a trial that was cut short says nothing
+        assert fit.converged or fit.n_sweeps >= max_iter
+
+
+def test_trials_count_as_time(problem: Problem, monkeypatch: pytest.MonkeyPatch) -> None:
+    """By a clock that goes on by a second a sweep."""
+    cut_short = 0
+    for max_time in (0, 5, 21, 24, 27, 30, 33, 36, 39):
+        rows = CountedRows(problem.rows)
+        monkeypatch.setattr(Budget, "seconds", property(lambda self, rows=rows: float(rows.calls["step"])))
+        fit = run(rows, StartingPoint(problem.posterior, 5), FitOptions(max_time=max_time, tol=0.5))
+        assert rows.calls["step"] == fit.n_sweeps <= max_time + 2
+        assert fit.converged or fit.n_sweeps > max_time
+        cut_short += not fit.converged and len(fit.path) < fit.n_sweeps
+    assert cut_short > 0
+
+
+@pytest.mark.parametrize("latent", [False, True])
+def test_only_latent_views_settle_when_a_fit_goes_on(latent: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    views = [Real(), Binary()] if latent else [Real(), Real(noise="view")]
+    problem = make_problem(views, [6, 4], ["cells", "none"], n=30, n_components=3)
+    first = run(problem.rows, StartingPoint(problem.posterior, 3), FitOptions(max_iter=15))
+    settled, settle = [], memory._settle
+    monkeypatch.setattr(memory, "_settle", lambda *arguments: settled.append(1) or settle(*arguments))
+    rows = CountedRows(problem.rows)
+    start = StartingPoint(first.state.posterior, 3, tuple(first.path), first.n_sweeps)
+    again = run(rows, start, FitOptions(max_iter=20))
+    assert bool(settled) == latent
+    assert rows.calls["step"] == again.n_sweeps - first.n_sweeps == 5
+    assert again.path[:15] == first.path
+    if not latent:  # nothing was thrown away: to the last bit the way of a fit that was never stopped
+        whole = run(problem.rows, StartingPoint(problem.posterior, 3), FitOptions(max_iter=20))
+        assert again.path == whole.path
+
+
+@pytest.mark.parametrize("n_jobs", [1, 2])
+def test_only_the_best_state_stays(n_jobs: int, problem: Problem, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Of all restarts; and while they run, beside it only the state that is at work."""
+    states: list[weakref.ref] = []
+    most_alive = []
+    add = Restarts.add
+
+    def alive() -> list[Any]:
+        gc.collect()
+        return [state() for state in states if state() is not None]
+
+    def watched(self: Restarts, fit: Fit) -> Restarts:
+        states.append(weakref.ref(fit.state))
+        most_alive.append(len(alive()))
+        return add(self, fit)
+
+    monkeypatch.setattr(Restarts, "add", watched)
+    seeds = np.random.SeedSequence(0).spawn(6)
+    restarts = run_restarts(problem.rows, 5, FitOptions(max_iter=4 + n_jobs), seeds, n_jobs)
+    assert len(states) == len(restarts.all) == 6
+    assert restarts.best is not None
+    assert restarts.best.state.bound == max(restart.elbo for restart in restarts.all)
+    assert [id(state) for state in alive()] == [id(restarts.best.state)]
+    assert max(most_alive) <= 3  # the best, the one before, and this one
