@@ -171,6 +171,9 @@ def test_mofax_opens_the_mofa_file(tmp_path) -> None:
     assert found.nfactors == model.n_components_
     assert list(found.samples["group1"][:2]) == ["s0", "s1"]
     np.testing.assert_allclose(found.get_factors(), model.factors_)
+    numbers = range(1, model.n_components_ + 1)  # MOFA's readers name factors themselves, and count them as we do
+    assert list(found.get_factors(df=True).columns) == [f"Factor{k}" for k in numbers]
+    assert list(model.factors_.columns) == [f"factor {k}" for k in numbers]
     weights = found.get_weights(views="genes", df=True)
     assert list(weights.index) == [f"gene{d}" for d in range(6)]
     np.testing.assert_allclose(weights.to_numpy() * genes.std(ddof=0).to_numpy()[:, None], model.weights_["genes"])

@@ -14,6 +14,7 @@ from ..core.explained import influence
 from ..core.likelihoods import Likelihood
 from ..core.random import seed_sequence
 from ..core.spec import ModelSpec
+from ..data.coding import labelled_frame
 from ..data.giving_back import fill, std_to_user, to_user
 from ..data.one_table import columns_absent_from, is_one_table, merge_columns, same_name
 from ..data.reading import new_views, read_new
@@ -35,8 +36,7 @@ class Answers:
         data, index = self.read(views)
         found: tuple[Any, ...] = infer_factors(self._rows(data), self.fit.posterior)
         if any(isinstance(given, pd.DataFrame | pd.Series) for given in views.values()):
-            names = [f"factor {k}" for k in range(self.fit.n_components)]
-            found = tuple(pd.DataFrame(values, index=index, columns=names) for values in found)
+            found = tuple(labelled_frame(values, self.fit.factor_names, index) for values in found)
         return found if return_std else found[0]
 
     def predict(self, views: Any, target: Any = None, return_std: bool = False, use_target: bool = False) -> Any:
