@@ -106,6 +106,8 @@ def test_bad_files_are_refused(saved: tuple[SSHIBA, Path], tmp_path: Path) -> No
         load(rewritten(path, tmp_path / "arrays.sshiba", arrays=b"\x00" * 64))
     with pytest.raises(ModelFileError):
         load(rewritten(path, tmp_path / "views.sshiba", {"views": []}))
+    with pytest.raises(ModelFileError, match="not among those of its table"):
+        load(rewritten(path, tmp_path / "columns.sshiba", {"one_table": True, "columns": ["other"]}))
     (tmp_path / "text.sshiba").write_text("hello")
     with pytest.raises(ModelFileError, match="not a SSHIBA model"):
         load(tmp_path / "text.sshiba")

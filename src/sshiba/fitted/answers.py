@@ -16,7 +16,7 @@ from ..core.random import seed_sequence
 from ..core.spec import ModelSpec
 from ..data.coding import labelled_frame
 from ..data.giving_back import fill, std_to_user, to_user
-from ..data.one_table import columns_absent_from, is_one_table, merge_columns, same_name
+from ..data.one_table import columns_absent_from, is_one_table, merge_columns, same_name, whole_table
 from ..data.reading import new_views, read_new
 from ..data.wording import first_few
 from ..engines import Rows, make_rows
@@ -111,7 +111,7 @@ class Answers:
         drawn = draw_rows(self.fit.posterior, self.fit.spec, int(n), rng, self.fit.sharpness)
         index = pd.RangeIndex(n)
         views = {name: to_user(self.fit.schema, name, x, index) for name, x in zip(self.fit.schema.types, drawn)}
-        return columns_absent_from(views, pd.DataFrame()) if self.fit.schema.one_table else views
+        return whole_table(views, self.fit.schema.columns) if self.fit.schema.one_table else views
 
     def given(self, views: Any) -> Mapping[str, Any]:
         """What the user gives for new rows, as a dict of views."""
