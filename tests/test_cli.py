@@ -95,7 +95,7 @@ def test_predict_and_transform(folder: Path) -> None:
     assert values.stdout.splitlines()[0] == "patient,c,c std"
     text = (folder / "new.csv").read_text()
     factors = sshiba("transform", "model.sshiba", "-", "--index", "patient", stdin=text, cwd=folder)
-    assert factors.stdout.splitlines()[0].startswith("patient,factor 0")
+    assert factors.stdout.splitlines()[0].startswith("patient,factor 1")
     assert len(factors.stdout.splitlines()) == 9
 
 

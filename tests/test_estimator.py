@@ -22,7 +22,7 @@ def test_fitted_attributes(model: SSHIBA) -> None:
         assert model.bias_[name].shape == model.noise_std_[name].shape == model.feature_relevance_[name].shape == (d,)
         assert model.factor_relevance_[name].shape == (k,)
     assert list(model.r2_.columns) == ["X", "T", "y"]
-    assert list(model.r2_.index) == [*range(k), "all"]
+    assert list(model.r2_.index) == ["factor 1", "factor 2", "factor 3", "all"]
     assert ((model.r2_ >= 0) & (model.r2_ <= 1)).all(axis=None)
     totals = model.r2_.iloc[:-1].sum(axis=1).to_numpy()
     assert (np.diff(totals) <= 1e-12).all()
@@ -144,6 +144,31 @@ def test_frames_come_back_as_they_came() -> None:
     assert list(proba.columns) == ["c", "b", "a"]
     assert list(proba.index) == index[:5]
     assert list(model.index_) == index
+
+
+def test_attributes_of_labelled_data_are_labelled() -> None:
+    """Of a view that came as a frame or series by name; of arrays they stay arrays."""
+    views = make_views()
+    index = [f"s{i}" for i in range(120)]
+    X = pd.DataFrame(views["X"], index=index, columns=pd.MultiIndex.from_product([["u", "v"], range(4)]))
+    y = pd.Series(views["y"], index=index, name="kind")
+    model, plain = fit({"X": X, "T": views["T"], "y": y}), fit(views)
+    factors = ["factor 1", "factor 2", "factor 3"]
+    for name in ("factors_", "factors_std_"):
+        table = getattr(model, name)
+        assert (list(table.index), list(table.columns)) == (index, factors)
+        np.testing.assert_array_equal(table, getattr(plain, name))
+    for name in ("weights_", "weights_std_", "bias_", "noise_std_", "factor_relevance_", "feature_relevance_"):
+        tables, arrays = getattr(model, name), getattr(plain, name)
+        assert isinstance(tables["T"], np.ndarray)
+        for view, features in {"X": list(X.columns), "y": ["a", "b", "c"]}.items():
+            assert list(tables[view].index) == (factors if name == "factor_relevance_" else features)
+            assert tables[view].ndim == 1 or list(tables[view].columns) == factors
+            assert isinstance(arrays[view], np.ndarray)
+            np.testing.assert_array_equal(tables[view], arrays[view])
+    assert model.weights_["X"].columns.equals(model.transform({"X": X}).columns)
+    assert model.weights_["X"].loc[("u", 2), "factor 1"] == plain.weights_["X"][2, 0]
+    assert isinstance(plain.factors_, np.ndarray)
 
 
 def test_rows_align_by_index() -> None:

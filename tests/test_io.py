@@ -106,6 +106,8 @@ def test_bad_files_are_refused(saved: tuple[SSHIBA, Path], tmp_path: Path) -> No
         load(rewritten(path, tmp_path / "arrays.sshiba", arrays=b"\x00" * 64))
     with pytest.raises(ModelFileError):
         load(rewritten(path, tmp_path / "views.sshiba", {"views": []}))
+    with pytest.raises(ModelFileError, match="not among those of its table"):
+        load(rewritten(path, tmp_path / "columns.sshiba", {"one_table": True, "columns": ["other"]}))
     (tmp_path / "text.sshiba").write_text("hello")
     with pytest.raises(ModelFileError, match="not a SSHIBA model"):
         load(tmp_path / "text.sshiba")
@@ -171,6 +173,9 @@ def test_mofax_opens_the_mofa_file(tmp_path) -> None:
     assert found.nfactors == model.n_components_
     assert list(found.samples["group1"][:2]) == ["s0", "s1"]
     np.testing.assert_allclose(found.get_factors(), model.factors_)
+    numbers = range(1, model.n_components_ + 1)  # MOFA's readers name factors themselves, and count them as we do
+    assert list(found.get_factors(df=True).columns) == [f"Factor{k}" for k in numbers]
+    assert list(model.factors_.columns) == [f"factor {k}" for k in numbers]
     weights = found.get_weights(views="genes", df=True)
     assert list(weights.index) == [f"gene{d}" for d in range(6)]
     np.testing.assert_allclose(weights.to_numpy() * genes.std(ddof=0).to_numpy()[:, None], model.weights_["genes"])

@@ -1,10 +1,14 @@
 """One table in, one table out: columns split by type or by the user, and given back as they came."""
 
+import json
 import logging
+import zipfile
+from pathlib import Path
 
 import numpy as np
 import pandas as pd
 import pytest
+from sklearn.exceptions import ConvergenceWarning
 
 from sshiba import SSHIBA, Binary, Categorical, Real, load, tune
 from sshiba.data.one_table import by_type, refusal
@@ -252,6 +256,28 @@ def test_names_of_the_views_made_by_type_are_free(patients: pd.DataFrame) -> Non
     model = SSHIBA(3, random_state=0).fit(patients.rename(columns={"ward": "binary", "age": "numeric"}))
     assert {"binary", "binary columns", "numeric columns"} <= set(model.views_)
     assert list(model.sample(3)) == ["numeric", "weight", "dose", "smokes", "treated", "binary", "stage"]
+
+
+def test_a_sample_has_the_columns_in_the_order_of_the_table(patients: pd.DataFrame, tmp_path: Path) -> None:
+    """Whatever views they are in: also in a loaded model, and in one that went on."""
+    mixed = patients[["stage", "weight", "treated", "ward", "age", "smokes", "dose"]]
+    mixed.columns = ["stage", "weight", 3, "ward", ("age", "years"), "smokes", "dose"]
+    model = SSHIBA(3, random_state=0, max_iter=5, views={"body": ["dose", "weight"]})
+    with pytest.warns(ConvergenceWarning):
+        model.fit(mixed)
+    assert list(model.sample(2)) == list(mixed)
+    model.save(tmp_path / "m.sshiba")
+    again = load(tmp_path / "m.sshiba")
+    pd.testing.assert_frame_equal(again.sample(2, random_state=0), model.sample(2, random_state=0))
+    again.set_params(max_iter=1000).resume(mixed)
+    assert list(again.sample(2)) == list(mixed)
+    with zipfile.ZipFile(tmp_path / "m.sshiba") as new, zipfile.ZipFile(tmp_path / "old.sshiba", "w") as old:
+        header = json.loads(new.read("model.json"))
+        del header["columns"]  # older files lack them
+        old.writestr("model.json", json.dumps(header))
+        old.writestr("arrays.safetensors", new.read("arrays.safetensors"))
+    of_views = [column for columns in model.feature_names_in_.values() for column in columns]
+    assert list(load(tmp_path / "old.sshiba").sample(2)) == of_views != list(mixed)
 
 
 def test_influence_and_tune_take_columns(model: SSHIBA, patients: pd.DataFrame) -> None:

@@ -113,9 +113,9 @@ def test_the_numbers_are_those_of_the_model(model: SSHIBA) -> None:
     paths = plots.elbo_data(model)
     assert paths["restart"].nunique() == 2
     assert paths[paths["best"]]["elbo"].iloc[-1] == model.elbo_
-    weights = plots.weights_data(model, "few", 0)
+    weights = plots.weights_data(model, "few", 1)
     assert weights["weight"].abs().is_monotonic_decreasing
-    bars = plots.weights(model, "few", 0).patches
+    bars = plots.weights(model, "few", 1).patches
     np.testing.assert_allclose([bar.get_width() for bar in bars][::-1], weights["weight"])
     relevance = plots.feature_relevance_data(model, "few").set_index("place")["relevance"].sort_index()
     np.testing.assert_allclose(relevance, model.feature_relevance_["few"])
@@ -124,9 +124,41 @@ def test_the_numbers_are_those_of_the_model(model: SSHIBA) -> None:
     assert len(plots.weights_data(model, "many")) == 5000 * model.n_components_
 
 
+def test_factors_are_counted_and_named_as_everywhere(model: SSHIBA) -> None:
+    names = [f"factor {k}" for k in range(1, model.n_components_ + 1)]
+    assert names == list(model.factors_.columns) == list(model.r2_.index[:-1])
+    for table in (plots.variance_explained_data(model), plots.factor_relevance_data(model)):
+        assert list(table.index) == names
+    correlation = plots.factor_correlation_data(model)
+    assert list(correlation.index) == list(correlation.columns) == names
+    assert list(plots.weights_data(model, "few")["factor"].unique()) == names
+    second = plots.weights_data(model, "few", 2).set_index("feature").sort_index()
+    assert set(second["factor"]) == {"factor 2"}
+    np.testing.assert_array_equal(second["weight"], model.fitted_.posterior.views[0].w_mean[:, 1])
+    rows = plots.factors_data(model, 2, 1)
+    np.testing.assert_array_equal(rows[["x", "y"]], model.factors_[["factor 2", "factor 1"]])
+    assert plots.weights(model, "few", 2).get_title() == "few, factor 2"
+    ax = plots.factors(model)
+    assert (ax.get_xlabel(), ax.get_ylabel()) == ("factor 1", "factor 2")
+
+
+@pytest.mark.parametrize("picture", ["variance_explained", "factor_relevance", "factor_correlation"])
+def test_heat_maps_count_factors_from_1(picture: str, model: SSHIBA) -> None:
+    ax = getattr(plots, picture)(model)
+    ax.figure.canvas.draw()
+    low, high = sorted(ax.get_ylim())
+    shown = [label.get_text() for label in ax.get_yticklabels() if low < label.get_position()[1] < high]
+    assert shown == [str(k) for k in range(1, model.n_components_ + 1)]
+    assert (low, high) == (0.5, model.n_components_ + 0.5)
+    if picture != "factor_correlation":
+        values = np.asarray(ax.images[0].get_array())
+        by_place = {(text.get_position()[1], text.get_position()[0]): float(text.get_text()) for text in ax.texts}
+        assert by_place[2, 1] == pytest.approx(values[1, 1], abs=0.06)
+
+
 def test_relevance_as_an_image(model: SSHIBA) -> None:
     ax = plots.feature_relevance(model, "many", shape=(50, 100))
-    np.testing.assert_allclose(ax.images[0].get_array(), model.feature_relevance_["many"].reshape(50, 100))
+    np.testing.assert_allclose(ax.images[0].get_array(), model.feature_relevance_["many"].to_numpy().reshape(50, 100))
     with pytest.raises(ValueError, match="5000 features"):
         plots.feature_relevance(model, "many", shape=(8, 8))
 
@@ -142,7 +174,7 @@ def test_relevance_as_an_image(model: SSHIBA) -> None:
     ],
 )
 def test_factors_coloured_by_anything(model: SSHIBA, colour: object) -> None:
-    ax = plots.factors(model, 0, 1, colour)
+    ax = plots.factors(model, 1, 2, colour)
     assert_readable(ax)
     assert sum(len(part.get_offsets()) for part in ax.collections) == 80
     if ax.get_legend() is not None:
@@ -171,8 +203,13 @@ def test_one_factor_and_names_that_look_like_mathematics(tmp_path) -> None:
 def test_clear_errors(model: SSHIBA, checks: dict[str, Check]) -> None:
     with pytest.raises(ValueError, match="unknown view 'nothing'"):
         plots.weights(model, "nothing")
-    with pytest.raises(ValueError, match="no factor 99"):
-        plots.factors(model, 99)
+    last = model.n_components_
+    for strange in (99, last + 1, 0, -1, 1.5, True, "factor 1"):
+        with pytest.raises(ValueError, match=f"no factor {strange!r}; the model has {last}, counted from 1"):
+            plots.factors(model, strange)
+        with pytest.raises(ValueError, match="counted from 1"):
+            plots.weights(model, "few", strange)
+    assert len(plots.weights_data(model, "few", np.int64(last))) == 5
     with pytest.raises(ValueError, match="3 values, and the model 80 rows"):
         plots.factors(model, colour=[1, 2, 3])
     with pytest.raises(ValueError, match="unknown view"):

@@ -66,6 +66,7 @@ def test_every_part_is_there_with_a_sentence(path: Path, model: SSHIBA) -> None:
     assert "Of 3 random starts" in parts["convergence"]["words"]
     assert "seed 0" in parts["provenance"]["words"]
     assert np.shape(parts["variance"]["shares"]) == (model.n_components_, 3)
+    assert parts["factors"]["names"] == list(model.factors_.columns)
     assert parts["factors"]["colours"][0]["name"] == "kind"
     assert parts["weights"]["views"][0]["features"][-1] == UGLY
     assert len(parts["check"]["calibration"]) == 3
@@ -96,7 +97,11 @@ def test_sentences_fit_their_numbers(model: SSHIBA) -> None:
     assert sentences.overview(complete) == "1 row of 2 is complete in all views; missing altogether: b of 1 row."
     table = pd.DataFrame({"feature": ["u", "v", "w"], "relevance": [8.0, 1.0, 1.0]})
     assert "one alone holds half" in sentences.relevance("a", table, selected=True)
-    assert sentences.factors(pd.DataFrame([[1.0, 0.5], [0.5, 1.0]]), 5, 5).endswith("is 0 and 1, r = 0.50.")
+    names = ["factor 1", "factor 2"]
+    correlation = pd.DataFrame([[1.0, 0.5], [0.5, 1.0]], names, names)
+    assert sentences.factors(correlation, 5, 5).endswith("is factor 1 and factor 2, r = 0.50.")
+    place = int(model.r2_.iloc[:-1].max(axis=1).argmax())
+    assert f"Factor {place + 1} has the largest part of its own" in sentences.variance(model.fitted_)
 
 
 def test_a_missing_folder_is_said_at_once(model: SSHIBA, tmp_path: Path) -> None:
@@ -166,9 +171,12 @@ def page(browser, path: Path) -> Iterator:
 def test_the_heat_map_has_a_cell_for_each_factor_and_view(page, model: SSHIBA) -> None:
     z = page.evaluate("document.getElementById('variance-plot').data[0].z")
     np.testing.assert_allclose(np.asarray(z), 100 * model.r2_.iloc[:-1].to_numpy(), atol=1e-2)
+    assert page.evaluate("document.getElementById('variance-plot').data[0].y") == list(model.factors_.columns)
+    assert page.inner_text("#weights-words").startswith("In blood, factor 1 ")
     page.click("#variance summary")
     assert page.locator("#variance-table tbody tr").count() == model.n_components_ + 1
     assert page.locator("#variance-table thead th").count() == 4
+    assert page.locator("#variance-table tbody td").first.inner_text() == "factor 1"
     assert page.title() == "Blood & signs"
 
 
@@ -178,11 +186,11 @@ def test_choosing_axes_and_colours_changes_the_scatter(page, model: SSHIBA) -> N
         total = f"{shown}.data.reduce((sum, trace) => sum + trace.y.reduce((a, b) => a + b * b, 0), 0)"
         return page.evaluate(f"[{shown}.layout.yaxis.title.text, {shown}.data.length, {total}]")
 
-    assert points()[:2] == ["factor 1", 2]
-    assert points()[2] == pytest.approx((model.factors_[:, 1] ** 2).sum(), rel=1e-4)
+    assert points()[:2] == ["factor 2", 2]
+    assert points()[2] == pytest.approx((model.factors_["factor 2"] ** 2).sum(), rel=1e-4)
     page.select_option("#factor-y", "0")
-    assert points()[0] == "factor 0"
-    assert points()[2] == pytest.approx((model.factors_[:, 0] ** 2).sum(), rel=1e-4)
+    assert points()[0] == "factor 1"
+    assert points()[2] == pytest.approx((model.factors_["factor 1"] ** 2).sum(), rel=1e-4)
     page.select_option("#factor-colour", "0")
     assert points()[1] == 1
 
@@ -192,7 +200,7 @@ def test_searching_a_feature_shows_its_weights(page, model: SSHIBA) -> None:
     page.fill("#search", "ALBU")
     assert "albumin (blood)" in page.inner_text("#feature-words")
     shown = page.evaluate("document.getElementById('feature-plot').data[0].y")
-    expected = model.weights_["blood"][3] / model.fitted_.schema.codings["blood"].scale[3]
+    expected = model.weights_["blood"].loc["albumin"] / model.fitted_.schema.codings["blood"].scale[3]
     np.testing.assert_allclose(shown, expected, rtol=1e-5)
     page.fill("#search", UGLY)
     assert UGLY in page.inner_text("#feature-words")

@@ -13,7 +13,7 @@ from rich.console import Console
 
 from sshiba.datasets import Dataset, DatasetError
 from sshiba.evaluate.metrics import auc_mc
-from sshiba.paper import EXPERIMENTS, missing, multiview, write
+from sshiba.paper import EXPERIMENTS, figures, missing, multiview, write
 from sshiba.paper.experiment_cells import Cell, Result, Store, quiet, run_cells
 from sshiba.paper.faces import ranked
 from sshiba.paper.figures import Point, auc_by_share, scores
@@ -242,6 +242,16 @@ def test_a_curve_may_lack_a_share_that_another_has(tmp_path: Path) -> None:
     figure = auc_by_share(tmp_path, "curves", "defaults", curves, (2, 3), "")
     assert "100% by relevance, 100% by influence, 20% random" in figure.caption
     assert (tmp_path / "curves.svg").stat().st_size > 1000
+
+
+def test_the_figure_of_variance_counts_factors_from_1(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    drawn = []
+    monkeypatch.setattr(figures, "_save", lambda figure, *_: drawn.append(figure))
+    figures.variance_explained(tmp_path, "variance", "Ours", np.full((5, 2), 0.1), ["inputs", "labels"])
+    (ax, _) = drawn[0].axes
+    assert sorted(ax.get_ylim()) == [0.5, 4.5]
+    drawn[0].canvas.draw()
+    assert [label.get_text() for label in ax.get_yticklabels() if 0.5 < label.get_position()[1] < 4.5] == list("1234")
 
 
 def test_fits_that_were_cut_short_are_marked(tmp_path: Path) -> None:

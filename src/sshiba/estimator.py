@@ -195,7 +195,7 @@ class SSHIBA(BaseEstimator):
             raise ValueError(f"{other}their columns, holes or values differ.")
         if not index.equals(fit.index):
             raise ValueError(f"{other}their rows differ.")
-        return replace(schema, one_table=fit.schema.one_table), data, index
+        return replace(schema, columns=fit.schema.columns), data, index
 
     def _n_components(self, schema: Schema, n_rows: int) -> int:
         """As many as asked for, but no more than rows or dimensions of the data."""
@@ -347,7 +347,7 @@ class SSHIBA(BaseEstimator):
         return Answers(fitted_of(self)).score(views)
 
     def sample(self, n: int = 1, random_state: int | None = None) -> Any:
-        """New rows from the posterior predictive: a dict of views, or a DataFrame where one was fitted."""
+        """New rows from the posterior predictive: a dict of views; of one table a DataFrame, columns in its order."""
         return Answers(fitted_of(self)).sample(n, random_state)
 
     # ---------------------------------------------------------------------------------------------- files

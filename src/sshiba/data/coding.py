@@ -45,6 +45,11 @@ class Coding:
         return self.levels is not None
 
     @property
+    def is_labelled(self) -> bool:
+        """Did the view come with names, as a frame or series?"""
+        return self.container in ("frame", "series")
+
+    @property
     def size_in_words(self) -> str:
         """12 features, or 3 classes."""
         return counted(self.width, *(("class", "classes") if self.has_classes else ("feature",)))

@@ -11,7 +11,7 @@ import numpy as np
 import pandas as pd
 
 from .cells import column_kind, holds_only_zero_one, looks_numeric
-from .coding import Coding
+from .coding import Coding, plain_names
 from .wording import counted, first_few
 
 logger = logging.getLogger("sshiba")
@@ -34,7 +34,7 @@ class SplitTable:
     views: dict[str, Any]
     types: dict[str, Any]
     reasons: dict[str, str]  # of the types that the split itself gave
-    one_table: bool = True  # else they were views from the start
+    columns: tuple = ()  # all of the table's, in its order; none where they were views from the start
 
 
 def split_training(frame: pd.DataFrame, option: Mapping[Any, Any] | None) -> SplitTable:
@@ -70,7 +70,8 @@ def split_training(frame: pd.DataFrame, option: Mapping[Any, Any] | None) -> Spl
             types[name] = types.pop(some[0])
     reasons = {numeric: "numbers"} if numeric in made and numeric not in types else {}
     types |= dict.fromkeys(reasons, "real")
-    return SplitTable({name: _part(frame, some) for name, some in columns.items()}, types, reasons)
+    views = {name: _part(frame, some) for name, some in columns.items()}
+    return SplitTable(views, types, reasons, plain_names(frame.columns))
 
 
 def same_name(a: Any, b: Any) -> bool:
@@ -221,6 +222,12 @@ def merge_columns(frame: pd.DataFrame, parts: Mapping[str, Any], zero: bool = Fa
 def columns_absent_from(parts: Mapping[str, Any], frame: pd.DataFrame) -> pd.DataFrame:
     """The columns of the views that a table lacks."""
     return pd.DataFrame({name: column for name, column in _columns(parts).items() if name not in frame})
+
+
+def whole_table(parts: Mapping[str, Any], order: Sequence[Any]) -> pd.DataFrame:
+    """The views of one table as that table: their columns in its order."""
+    columns, places = _columns(parts), {name: place for place, name in enumerate(order)}
+    return pd.DataFrame({name: columns[name] for name in sorted(columns, key=places.__getitem__)})
 
 
 def _columns(parts: Mapping[str, Any]) -> dict[Any, pd.Series]:

@@ -50,7 +50,7 @@ def read_training(
     given, tables = split.types, _read_tables(split.views, allow_no_rows=False)
     _check_names(given, tables, "view types are given for")
     index, rows = align(tables, training=True)
-    schema = Schema({}, {}, dict(split.reasons), split.one_table)
+    schema = Schema({}, {}, dict(split.reasons), split.columns)
     data = {}
     for name, table in tables.items():
         if name in given:
@@ -72,7 +72,7 @@ def training_views(data: Any, types: Mapping[Any, Any] | None) -> SplitTable:
     data = as_views(data)
     if is_one_table(data):
         return split_training(data, types)
-    return SplitTable(data, dict(types or {}), {}, one_table=False)
+    return SplitTable(data, dict(types or {}), {})
 
 
 def new_views(schema: Schema, given: Any) -> Mapping[str, Any]:

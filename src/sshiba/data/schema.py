@@ -23,7 +23,12 @@ class Schema:
     types: dict[str, View]
     codings: dict[str, Coding]
     inferred: dict[str, str] = field(default_factory=dict)  # name -> why the view got its type
-    one_table: bool = False  # were the views made from the columns of one table?
+    columns: tuple = ()  # of the one table that the views were made of, in its order; of several views none
+
+    @property
+    def one_table(self) -> bool:
+        """Were the views made of the columns of one table?"""
+        return len(self.columns) > 0
 
     @property
     def n_observed(self) -> int:

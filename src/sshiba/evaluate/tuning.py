@@ -85,7 +85,7 @@ def tune(
         raise ValueError(f"scoring must be one of {SCORES}, not {scoring!r}.")
     split = training_views(views, model.views)
     views = split.views
-    target = view_of(target, views) if split.one_table else target
+    target = view_of(target, views) if split.columns else target
     if target not in views:
         raise ValueError(f"unknown target {target!r}; the views are {list(views)}.")
     schema, data, index = read_training(views, split.types, model.dtype)

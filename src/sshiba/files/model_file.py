@@ -99,6 +99,7 @@ def pack(model: StoredModel) -> tuple[dict[str, Any], dict[str, np.ndarray]]:
         "priors": asdict(model.priors),
         "n_rows": len(fit.factors),
         "one_table": schema.one_table,
+        "columns": [tagged(name) for name in schema.columns],
         "views": [
             {
                 "name": name,
@@ -134,7 +135,7 @@ def unpack(header: dict[str, Any], arrays: dict[str, np.ndarray]) -> StoredModel
         types[name], codings[name] = unpack_view(entry), unpack_coding(entry, own)
         views.append(unpack_posterior(own, codings[name].width))
     inferred = {entry["name"]: entry["inferred"] for entry in header["views"] if entry["inferred"] is not None}
-    schema = Schema(types, codings, inferred, bool(header["one_table"]))
+    schema = Schema(types, codings, inferred, unpack_columns(header, codings))
     posterior, priors = Posterior(tuple(views)), unpack_priors(header["priors"])
     settings, result = dict(header["settings"]), header["result"]
     n_rows, n_components = header["n_rows"], posterior.n_components
@@ -167,6 +168,17 @@ def unpack(header: dict[str, Any], arrays: dict[str, np.ndarray]) -> StoredModel
     if any(found != expected for found, expected in sizes):
         raise ModelFileError("the sizes of its arrays do not fit together")
     return StoredModel(fit, settings, priors)
+
+
+def unpack_columns(header: Mapping[str, Any], codings: Mapping[str, Coding]) -> tuple:
+    """The columns of one table in its order, which the first files did not keep: then that of the views."""
+    if not header["one_table"]:
+        return ()
+    of_views = tuple(feature for coding in codings.values() for feature in coding.features)
+    columns = tuple(untagged(name) for name in header["columns"]) if "columns" in header else of_views
+    if not set(of_views) <= set(columns):
+        raise ModelFileError("some columns of its views are not among those of its table")
+    return columns
 
 
 def unpack_priors(stored: Mapping[str, Any]) -> Priors:

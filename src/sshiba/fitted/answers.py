@@ -15,8 +15,9 @@ from ..core.likelihoods import Likelihood
 from ..core.random import seed_sequence
 from ..core.spec import ModelSpec
 from ..data.border import answers_in_kind, fills_in_kind
+from ..data.coding import labelled_frame
 from ..data.giving_back import fill, std_to_user, to_user
-from ..data.one_table import columns_absent_from, is_one_table, merge_columns, same_name
+from ..data.one_table import columns_absent_from, is_one_table, merge_columns, same_name, whole_table
 from ..data.reading import new_views, read_new
 from ..data.wording import first_few
 from ..engines import Rows, make_rows
@@ -37,8 +38,7 @@ class Answers:
         data, index = self.read(views)
         found: tuple[Any, ...] = infer_factors(self._rows(data), self.fit.posterior)
         if any(isinstance(given, pd.DataFrame | pd.Series) for given in views.values()):
-            names = [f"factor {k}" for k in range(self.fit.n_components)]
-            found = tuple(pd.DataFrame(values, index=index, columns=names) for values in found)
+            found = tuple(labelled_frame(values, self.fit.factor_names, index) for values in found)
         return found if return_std else found[0]
 
     @answers_in_kind
@@ -118,7 +118,7 @@ class Answers:
         drawn = draw_rows(self.fit.posterior, self.fit.spec, int(n), rng, self.fit.sharpness)
         index = pd.RangeIndex(n)
         views = {name: to_user(self.fit.schema, name, x, index) for name, x in zip(self.fit.schema.types, drawn)}
-        return columns_absent_from(views, pd.DataFrame()) if self.fit.schema.one_table else views
+        return whole_table(views, self.fit.schema.columns) if self.fit.schema.one_table else views
 
     def given(self, views: Any) -> Mapping[str, Any]:
         """What the user gives for new rows, as a dict of views."""

@@ -11,34 +11,26 @@ import pandas as pd
 
 from ..core.explained import feature_relevance
 from ..core.predictive import noise_variance
+from ..data.coding import column_index, labelled_frame
 from ..fitting.restarts import Restart
 from .fitted import Fitted
 
 
 def attributes(fit: Fitted) -> dict[str, Any]:
-    """The fitted attributes of the estimator, name -> value."""
+    """The fitted attributes of the estimator, name -> value; those of labelled data are labelled."""
     codings = fit.schema.codings
-    per_view: dict[str, dict[str, np.ndarray]] = {
-        name: {}
-        for name in ("weights_", "weights_std_", "bias_", "noise_std_", "factor_relevance_", "feature_relevance_")
-    }
-    for (name, coding), view, spec in zip(codings.items(), fit.posterior.views, fit.spec.views):
-        scale = coding.scale[:, None]
-        per_view["weights_"][name] = view.w_mean * scale
-        per_view["weights_std_"][name] = np.sqrt(np.maximum(view.w_second - view.w_mean**2, 0.0)) * scale
-        per_view["bias_"][name] = coding.centre + coding.scale * view.b_mean
-        per_view["noise_std_"][name] = coding.scale * np.sqrt(noise_variance(view))
-        per_view["factor_relevance_"][name] = 1 / view.alpha.mean
-        per_view["feature_relevance_"][name] = feature_relevance(view, spec)
+    of_views = {name: view_attributes(fit, name) for name in codings}
+    any_labelled = any(coding.is_labelled for coding in codings.values())
+    factors, factors_std = fit.factors, fit.factors_std
     return {
-        **per_view,
+        **{name: {view: own[name] for view, own in of_views.items()} for name in next(iter(of_views.values()))},
         "n_components_": fit.n_components,
         "views_": dict(fit.schema.types),
         "feature_names_in_": {name: list(coding.features) for name, coding in codings.items()},
         "classes_": {name: class_array(c.levels) for name, c in codings.items() if c.levels is not None},
         "index_": fit.index,
-        "factors_": fit.factors,
-        "factors_std_": fit.factors_std,
+        "factors_": labelled_frame(factors, fit.factor_names, fit.index) if any_labelled else factors,
+        "factors_std_": labelled_frame(factors_std, fit.factor_names, fit.index) if any_labelled else factors_std,
         "r2_": r2_table(fit),
         "elbo_": fit.elbo,
         "elbo_path_": fit.elbo_path,
@@ -51,6 +43,31 @@ def attributes(fit: Fitted) -> dict[str, Any]:
     }
 
 
+def view_attributes(fit: Fitted, name: str) -> dict[str, Any]:
+    """The fitted attributes of one view: arrays, or frames and series by name where the view was labelled."""
+    place, coding = fit.schema.place(name), fit.schema.codings[name]
+    view, spec = fit.posterior.views[place], fit.spec.views[place]
+    scale = coding.scale[:, None]
+    by_feature_and_factor = {
+        "weights_": view.w_mean * scale,
+        "weights_std_": np.sqrt(np.maximum(view.w_second - view.w_mean**2, 0.0)) * scale,
+    }
+    by_feature = {
+        "bias_": coding.centre + coding.scale * view.b_mean,
+        "noise_std_": coding.scale * np.sqrt(noise_variance(view)),
+        "feature_relevance_": feature_relevance(view, spec),
+    }
+    by_factor = {"factor_relevance_": 1 / view.alpha.mean}
+    if not coding.is_labelled:
+        return {**by_feature_and_factor, **by_feature, **by_factor}
+    features = column_index(coding.latent_names)
+    return {
+        **{key: labelled_frame(values, fit.factor_names, features) for key, values in by_feature_and_factor.items()},
+        **{key: pd.Series(values, features) for key, values in by_feature.items()},
+        **{key: pd.Series(values, fit.factor_names) for key, values in by_factor.items()},
+    }
+
+
 def inits_table(restarts: Sequence[Restart]) -> pd.DataFrame:
     """A row for each restart."""
     table = pd.DataFrame([asdict(restart) for restart in restarts]).drop(columns="path")
@@ -59,7 +76,7 @@ def inits_table(restarts: Sequence[Restart]) -> pd.DataFrame:
 
 def r2_table(fit: Fitted) -> pd.DataFrame:
     """Factors, and all of them, x views."""
-    return pd.DataFrame(fit.r2, index=[*range(fit.n_components), "all"], columns=list(fit.schema.types))
+    return pd.DataFrame(fit.r2, index=[*fit.factor_names, "all"], columns=list(fit.schema.types))
 
 
 def views_table(fit: Fitted) -> pd.DataFrame:

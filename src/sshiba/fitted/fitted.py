@@ -48,6 +48,11 @@ class Fitted:
         return self.posterior.n_components
 
     @property
+    def factor_names(self) -> list[str]:
+        """What factors are called wherever they are named; as in MOFA, they are counted from 1."""
+        return [f"factor {number}" for number in range(1, self.n_components + 1)]
+
+    @property
     def best_restart(self) -> int:
         return int(np.argmax([restart.elbo for restart in self.restarts]))
 

@@ -198,7 +198,9 @@ def variance_explained(folder: Path, name: str, whose: str, r2: np.ndarray, view
     factors = r2[:-1][:40]
     figure, ax = plt.subplots(figsize=(1.6 + 0.9 * len(views), 1 + 0.16 * len(factors)))
     roots = PowerNorm(0.5, vmin=0)  # small shares can be told from none
-    image = ax.imshow(100 * factors, aspect="auto", cmap="Blues", norm=roots)
+    from_1 = (-0.5, len(views) - 0.5, len(factors) + 0.5, 0.5)  # factors are counted from 1
+    image = ax.imshow(100 * factors, aspect="auto", cmap="Blues", norm=roots, extent=from_1)
+    ax.yaxis.get_major_locator().set_params(integer=True)
     ax.set_xticks(range(len(views)), [f"{view}\n{100 * total:.0f} % in all" for view, total in zip(views, r2[-1])])
     ax.set_ylabel("factor")
     figure.colorbar(image, ax=ax, label="variance explained, %")

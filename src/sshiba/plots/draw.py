@@ -78,15 +78,15 @@ def factor_relevance(model: FittedModel, ax: Axes | None = None) -> Axes:
     return ax
 
 
-def weights(model: FittedModel, view: str, factor: int = 0, n: int = 15, ax: Axes | None = None) -> Axes:
-    """The largest weights of a factor in a view, with two standard deviations either way."""
+def weights(model: FittedModel, view: str, factor: int = 1, n: int = 15, ax: Axes | None = None) -> Axes:
+    """The largest weights of a factor, counted from 1, in a view, with two standard deviations either way."""
     table = numbers.weights_data(model, view, factor).head(n).iloc[::-1]
     ax = _axes(ax, 6, 0.9 + 0.27 * len(table))
     colours = np.where(table["weight"] > 0, PALETTE[0], PALETTE[3])
     ax.barh(range(len(table)), table["weight"], xerr=2 * table["std"], color=colours, error_kw={"lw": 1, "alpha": 0.6})
     ax.axvline(0, color="black", lw=0.8)
     _name_bars(ax, table["feature"])
-    ax.set(xlabel="weight ± 2 std", title=f"{_short(view)}, factor {factor}")
+    ax.set(xlabel="weight ± 2 std", title=f"{_short(view)}, {table['factor'].iloc[0]}")
     return _open(ax)
 
 
@@ -112,10 +112,10 @@ def feature_relevance(
     return _open(ax)
 
 
-def factors(model: FittedModel, x: int = 0, y: int = 1, colour: Any = None, ax: Axes | None = None) -> Axes:
+def factors(model: FittedModel, x: int = 1, y: int = 2, colour: Any = None, ax: Axes | None = None) -> Axes:
     """The training rows on two factors, coloured by anything with a value for each row: numbers, labels, dates.
 
-    A Series goes by its index. Of a model with one factor, rows stand in their order.
+    `x` and `y` count factors from 1. A Series goes by its index. Of a model with one factor, rows stand in their order.
     """
     table = numbers.factors_data(model, x, y, colour)
     ax = _axes(ax, 6, 4.8)
@@ -129,7 +129,8 @@ def factors(model: FittedModel, x: int = 0, y: int = 1, colour: Any = None, ax: 
         _scaled_scatter(ax, table, size, name)
     else:
         _labelled_scatter(ax, table, size, name)
-    ax.set(xlabel=f"factor {x}", ylabel=f"factor {y}" if fitted_of(model).n_components > 1 else "row", title="Factors")
+    names = fitted_of(model).factor_names
+    ax.set(xlabel=names[x - 1], ylabel=names[y - 1] if len(names) > 1 else "row", title="Factors")
     return _open(ax)
 
 
@@ -172,7 +173,8 @@ def factor_correlation(model: FittedModel, ax: Axes | None = None) -> Axes:
     """Correlations between factors; a pair far from 0 tells one story in two pieces."""
     table = numbers.factor_correlation_data(model)
     ax = _axes(ax, 5, 4.4)
-    _heat(ax, table.to_numpy(), DIVERGING, -1, 1, "correlation", aspect="equal")
+    last = len(table) + 0.5
+    _heat(ax, table.to_numpy(), DIVERGING, -1, 1, "correlation", aspect="equal", extent=(0.5, last, last, 0.5))
     ax.set(xlabel="factor", ylabel="factor", title="Correlation of factors")
     return _whole_ticks(ax)
 
@@ -260,22 +262,23 @@ def _short(name: Any, longest: int = LONGEST_NAME) -> str:
 
 
 def _heat(
-    ax: Axes, values: np.ndarray, cmap: str, low: float | None, high: float | None, label: str, aspect: str = "auto"
+    ax: Axes, values: np.ndarray, cmap: str, low: float | None, high: float | None, label: str, **options: Any
 ) -> None:
-    image = ax.imshow(values, cmap=cmap, vmin=low, vmax=high, aspect=aspect, interpolation="nearest")  # type: ignore[arg-type]
+    image = ax.imshow(values, cmap, vmin=low, vmax=high, interpolation="nearest", **{"aspect": "auto", **options})
     ax.figure.colorbar(image, ax=ax, label=label)
 
 
 def _factor_heat(table: pd.DataFrame, ax: Axes | None, label: str, title: str, least: float = 0.0) -> Axes:
-    """Factors x views, with the numbers in the cells where there is room; the scale ends at `least` or above."""
+    """Factors from 1 x views, with the numbers in the cells where there is room; the scale ends at `least` or above."""
     ax = _axes(ax, 2.4 + 1.1 * table.shape[1], float(np.clip(1.4 + 0.28 * len(table), 2.6, 9)))
     values = table.to_numpy()
     high = max(float(values.max()), least, 1e-12)
-    _heat(ax, values, SEQUENTIAL, 0, high, label)
+    n_factors, n_views = values.shape
+    _heat(ax, values, SEQUENTIAL, 0, high, label, extent=(-0.5, n_views - 0.5, n_factors + 0.5, 0.5))
     if values.size <= MANY * 2 and len(table) <= MANY // 2:
         for (k, m), value in np.ndenumerate(values):
-            text = f"{value:.1f}" if least else f"{value:.2f}"
-            ax.text(m, k, text, ha="center", va="center", fontsize=8, color="white" if value > 0.6 * high else "black")
+            text, colour = f"{value:.1f}" if least else f"{value:.2f}", "white" if value > 0.6 * high else "black"
+            ax.text(m, k + 1, text, ha="center", va="center", fontsize=8, color=colour)
     ax.set(ylabel="factor", title=title)
     return _whole_ticks(ax, both=False)
 

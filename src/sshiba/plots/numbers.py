@@ -61,12 +61,12 @@ def factor_relevance_data(model: FittedModel) -> pd.DataFrame:
     """1/E[alpha] of each factor as a share of the view's largest, factors x views."""
     fit = fitted_of(model)
     relevances = {name: 1 / view.alpha.mean for name, view in zip(fit.schema.types, fit.posterior.views)}
-    table = pd.DataFrame({name: values / values.max() for name, values in relevances.items()})
-    return table.rename_axis("factor")
+    table = {name: values / values.max() for name, values in relevances.items()}
+    return pd.DataFrame(table, index=fit.factor_names).rename_axis("factor")
 
 
 def weights_data(model: FittedModel, view: str, factor: int | None = None) -> pd.DataFrame:
-    """The weights of a view: feature, factor, weight, std; those of one factor by size, the largest first.
+    """The weights of a view: feature, factor, weight, std; those of one factor, counted from 1, the largest first.
 
     In the model's units, standard deviations of each feature unless `scale=False`, so that they can be compared;
     `weights_` has them in the data's units.
@@ -74,10 +74,12 @@ def weights_data(model: FittedModel, view: str, factor: int | None = None) -> pd
     fit = fitted_of(model)
     names, q = _names(fit, view), fit.posterior.views[fit.schema.place(view)]
     means, stds = q.w_mean, np.sqrt(np.maximum(q.w_second - q.w_mean**2, 0.0))
-    factors = range(fit.n_components) if factor is None else [_factor(fit, factor)]
+    places = range(fit.n_components) if factor is None else [_factor_place(fit, factor)]
     parts = [
-        pd.DataFrame({"feature": names, "factor": k, "weight": means[:, k], "std": stds[:, k]}, columns=WEIGHTS)
-        for k in factors
+        pd.DataFrame(
+            {"feature": names, "factor": fit.factor_names[k], "weight": means[:, k], "std": stds[:, k]}, columns=WEIGHTS
+        )
+        for k in places
     ]
     table = pd.concat(parts, ignore_index=True)
     if factor is None:
@@ -95,18 +97,18 @@ def feature_relevance_data(model: FittedModel, view: str) -> pd.DataFrame:
     return table.sort_values("relevance", ascending=False, kind="stable", ignore_index=True)
 
 
-def factors_data(model: FittedModel, x: int = 0, y: int = 1, colour: Any = None) -> pd.DataFrame:
-    """Two factors of each training row with their standard deviations, and what colours the points."""
+def factors_data(model: FittedModel, x: int = 1, y: int = 2, colour: Any = None) -> pd.DataFrame:
+    """Two factors, counted from 1, of each training row with their standard deviations, and what colours the points."""
     fit = fitted_of(model)
     n_rows, alone = len(fit.factors), fit.n_components == 1
     values, stds = fit.factors, fit.factors_std
-    x, y = _factor(fit, x), _factor(fit, 0 if alone else y)
+    across, up = _factor_place(fit, x), _factor_place(fit, 1 if alone else y)
     table = pd.DataFrame(
         {
-            "x": values[:, x],
-            "y": np.arange(n_rows) if alone else values[:, y],
-            "x_std": stds[:, x],
-            "y_std": np.zeros(n_rows) if alone else stds[:, y],
+            "x": values[:, across],
+            "y": np.arange(n_rows) if alone else values[:, up],
+            "x_std": stds[:, across],
+            "y_std": np.zeros(n_rows) if alone else stds[:, up],
         },
         index=fit.index,
     )
@@ -135,10 +137,10 @@ def _per_row(fit: Fitted, colour: Any) -> Any:
 def factor_correlation_data(model: FittedModel) -> pd.DataFrame:
     """Correlations between the factors of the training rows; they should be small off the diagonal."""
     fit = fitted_of(model)
-    factors = fit.factors - fit.factors.mean(axis=0)
+    names, factors = fit.factor_names, fit.factors - fit.factors.mean(axis=0)
     size = np.sqrt((factors**2).sum(axis=0))
     size[size == 0] = 1.0
-    return pd.DataFrame((factors / size).T @ (factors / size)).rename_axis("factor")
+    return pd.DataFrame((factors / size).T @ (factors / size), names, names).rename_axis("factor")
 
 
 def imputation_data(checks: dict[str, Check], view: str) -> pd.DataFrame:
@@ -186,7 +188,9 @@ def _names(fit: Fitted, view: str) -> list:
     return list(fit.schema.codings[view].latent_names)
 
 
-def _factor(fit: Fitted, k: int) -> int:
-    if not 0 <= k < fit.n_components:
-        raise ValueError(f"there is no factor {k!r}; the model has {fit.n_components}, counted from 0.")
-    return int(k)
+def _factor_place(fit: Fitted, number: int) -> int:
+    """The place of a factor in arrays, from its number as users count, 1 .. K."""
+    whole = isinstance(number, int | np.integer) and not isinstance(number, bool)
+    if not whole or not 1 <= number <= fit.n_components:
+        raise ValueError(f"there is no factor {number!r}; the model has {fit.n_components}, counted from 1.")
+    return int(number) - 1

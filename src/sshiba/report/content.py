@@ -41,7 +41,7 @@ def content(
         },
         "factors": {
             "words": sentences.factors(correlation, len(rows), len(fit.factors)),
-            "n": fit.n_components,
+            "names": fit.factor_names,
             "rows": [str(label) for label in fit.index[rows]],
             "values": packed(fit.factors[rows].T),
             "colours": _colours(fit, views, rows),

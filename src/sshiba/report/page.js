@@ -114,56 +114,55 @@ function showOverview() {
 }
 
 function showVariance() {
-  const part = report.variance, percent = part.shares.map((row) => row.map((x) => 100 * x));
+  const part = report.variance, names = report.factors.names, percent = part.shares.map((row) => row.map((x) => 100 * x));
   say("variance");
   byId("variance-plot").style.height = `${Math.max(340, 130 + 14 * percent.length)}px`;
   draw("variance-plot", (look) => ({
     words: part.words,
     traces: [{
-      type: "heatmap", z: percent, x: part.views.map((_, i) => i), y: percent.map((_, k) => k), zmin: 0, zmax: Math.max(1, ...percent.map((row) => Math.max(...row))), colorscale: scale(look),
+      type: "heatmap", z: percent, x: part.views.map((_, i) => i), y: names, zmin: 0, zmax: Math.max(1, ...percent.map((row) => Math.max(...row))), colorscale: scale(look),
       customdata: percent.map(() => part.views.map(plain)), xgap: 2, ygap: percent.length > 60 ? 0 : 2,
       colorbar: { title: { text: "% of variance", side: "right" }, thickness: 12 },
-      hovertemplate: "factor %{y}, %{customdata}: %{z:.1f} %<extra></extra>",
+      hovertemplate: "%{y}, %{customdata}: %{z:.1f} %<extra></extra>",
     }],
     layout: {
       xaxis: { tickvals: part.views.map((_, i) => i), ticktext: part.views.map((v, i) => `${short(v)}<br>all: ${(100 * part.all[i]).toFixed(0)} %`), showgrid: false, zeroline: false },
-      yaxis: { title: { text: "factor" }, autorange: "reversed", showgrid: false, zeroline: false, dtick: Math.max(1, Math.ceil(percent.length / 20)) },
+      yaxis: { autorange: "reversed", showgrid: false, zeroline: false, dtick: Math.max(1, Math.ceil(percent.length / 20)) },
     },
   }));
-  const rows = percent.map((row, k) => [String(k), ...row.map((x) => x.toFixed(1) + " %")]);
+  const rows = percent.map((row, k) => [names[k], ...row.map((x) => x.toFixed(1) + " %")]);
   rows.push(["all", ...part.all.map((x) => (100 * x).toFixed(1) + " %")]);
   fill(byId("variance-table"), ["factor", ...part.views], rows, (i) => i > 0);
 }
 
 function showFactors() {
-  const part = report.factors, n = part.rows.length, values = unpacked(part.values);
+  const part = report.factors, names = part.names, n = part.rows.length, values = unpacked(part.values);
   const factor = (k) => values.subarray(k * n, (k + 1) * n);
-  const names = Array.from({ length: part.n }, (_, k) => `factor ${k}`);
   say("factors");
   choices(byId("factor-x"), names, 0);
-  choices(byId("factor-y"), part.n > 1 ? names : ["the rows in order"], Math.min(1, part.n - 1));
+  choices(byId("factor-y"), names.length > 1 ? names : ["the rows in order"], Math.min(1, names.length - 1));
   choices(byId("factor-colour"), ["nothing", ...part.colours.map((c) => c.name), ...names]);
   if (part.colours.length) byId("factor-colour").value = "1";
   const update = () => {
     const [x, y, c] = ["factor-x", "factor-y", "factor-colour"].map((id) => Number(byId(id).value));
-    const up = part.n > 1 ? factor(y) : factor(0).map((_, i) => i), title = part.n > 1 ? `factor ${y}` : "row";
-    draw("factors-plot", (look) => scatter(look, factor(x), up, x, title, c, part, factor));
+    const several = names.length > 1, up = several ? factor(y) : factor(0).map((_, i) => i);
+    draw("factors-plot", (look) => scatter(look, factor(x), up, names[x], several ? names[y] : "row", c, part, factor));
   };
   ["factor-x", "factor-y", "factor-colour"].forEach((id) => byId(id).addEventListener("change", update));
   update();
 }
 
-function scatter(look, xs, ys, x, up, c, part, factor) {
-  const names = part.rows.map(plain), size = names.length > 1500 ? 4 : 7;
+function scatter(look, xs, ys, across, up, c, part, factor) {
+  const rows = part.rows.map(plain), size = rows.length > 1500 ? 4 : 7;
   const base = (places) => ({
-    type: "scatter", mode: "markers", x: places.map((i) => xs[i]), y: places.map((i) => ys[i]), text: places.map((i) => names[i]),
+    type: "scatter", mode: "markers", x: places.map((i) => xs[i]), y: places.map((i) => ys[i]), text: places.map((i) => rows[i]),
   });
-  const all = names.map((_, i) => i), colour = part.colours[c - 1];
-  const title = c === 0 ? "" : colour ? colour.name : `factor ${c - 1 - part.colours.length}`;
+  const all = rows.map((_, i) => i), colour = part.colours[c - 1], k = c - 1 - part.colours.length;
+  const title = c === 0 ? "" : colour ? colour.name : part.names[k];
   let traces;
   if (colour && colour.labels) traces = labelled(base, all, colour.labels, size);
   else {
-    const values = c === 0 ? null : colour ? colour.values : Array.from(factor(c - 1 - part.colours.length));
+    const values = c === 0 ? null : colour ? colour.values : Array.from(factor(k));
     const seen = values ? all.filter((i) => values[i] !== null) : all, unseen = values ? all.filter((i) => values[i] === null) : [];
     const marker = values
       ? { size, color: seen.map((i) => values[i]), colorscale: "Viridis", colorbar: { thickness: 12, title: { text: short(title), side: "right" } } }
@@ -172,8 +171,8 @@ function scatter(look, xs, ys, x, up, c, part, factor) {
     if (unseen.length) traces.push({ ...base(unseen), marker: { size, color: look.line }, name: "unknown", hovertemplate: "%{text}<extra>unknown</extra>" });
   }
   return {
-    words: `Rows on factor ${x} and ${up}` + (title ? `, coloured by ${title}.` : "."), traces,
-    layout: { xaxis: { title: { text: `factor ${x}` } }, yaxis: { title: { text: up } }, legend: { orientation: "h", y: 1.12 }, hovermode: "closest" },
+    words: `Rows on ${across} and ${up}` + (title ? `, coloured by ${title}.` : "."), traces,
+    layout: { xaxis: { title: { text: across } }, yaxis: { title: { text: up } }, legend: { orientation: "h", y: 1.12 }, hovermode: "closest" },
   };
 }
 
@@ -194,22 +193,22 @@ function labelled(base, all, labels, size) {
 }
 
 function showWeights() {
-  const K = report.factors.n;
+  const names = report.factors.names, K = names.length;
   const views = report.weights.views.map((v) => ({ ...v, mean: unpacked(v.mean), std: unpacked(v.std) }));
   choices(byId("weights-view"), views.map((v) => v.view));
-  choices(byId("weights-factor"), Array.from({ length: K }, (_, k) => String(k)));
+  choices(byId("weights-factor"), names);
   const update = () => {
     const view = views[Number(byId("weights-view").value)], k = Number(byId("weights-factor").value);
     const order = view.features.map((_, d) => d).sort((a, b) => Math.abs(view.mean[b * K + k]) - Math.abs(view.mean[a * K + k]));
     const top = order.slice(0, BARS), first = top[0];
     const title = "weight ± 2 std";
     if (Math.abs(view.mean[first * K + k]) < 1e-6) {
-      byId("weights-words").textContent = `Factor ${k} has no weight in ${view.view}.`;
+      byId("weights-words").textContent = `In ${view.view}, ${names[k]} has no weight.`;
       draw("weights-plot", bars(top.map((d) => view.features[d]), top.map(() => 0), top.map((d) => view.std[d * K + k]), title));
       return;
     }
     const sure = order.filter((d) => Math.abs(view.mean[d * K + k]) > 2 * view.std[d * K + k]).length;
-    byId("weights-words").textContent = `In ${view.view}, factor ${k} weighs most on ${view.features[first]} ` +
+    byId("weights-words").textContent = `In ${view.view}, ${names[k]} weighs most on ${view.features[first]} ` +
       `(${number(view.mean[first * K + k])}, give or take ${number(2 * view.std[first * K + k])}, two standard deviations); ` +
       `${sure.toLocaleString("en")} of ${view.features.length.toLocaleString("en")} weights are further than two standard deviations from 0.` +
       (view.left_out ? ` The ${view.left_out.toLocaleString("en")} features with the smallest weights are left out of this page.` : "");
@@ -217,15 +216,15 @@ function showWeights() {
   };
   ["weights-view", "weights-factor"].forEach((id) => byId(id).addEventListener("change", update));
   update();
-  search(views, K);
+  search(views, names);
 }
 
-function search(views, K) {
-  const box = byId("search"), list = byId("matches");
+function search(views, names) {
+  const K = names.length, box = byId("search"), list = byId("matches");
   const lower = views.map((v) => v.features.map((f) => f.toLowerCase()));
   const find = (text) => {
     const exact = [], begins = [], inside = [];
-    lower.forEach((names, v) => names.forEach((name, d) => {
+    lower.forEach((features, v) => features.forEach((name, d) => {
       if (name === text) exact.push([v, d]);
       else if (name.startsWith(text)) begins.push([v, d]);
       else if (name.includes(text)) inside.push([v, d]);
@@ -237,15 +236,15 @@ function search(views, K) {
     const factors = Array.from({ length: K }, (_, k) => k), at = (part) => factors.map((k) => part[d * K + k]);
     const mean = at(view.mean), top = factors.reduce((a, b) => (Math.abs(mean[b]) > Math.abs(mean[a]) ? b : a));
     byId("feature-words").textContent = Math.abs(mean[top]) < 1e-6 ? `${name} (${view.view}) has no weight in any factor.`
-      : `${name} (${view.view}) belongs most to factor ${top}, with a weight of ${number(mean[top])}.`;
+      : `${name} (${view.view}) belongs most to ${names[top]}, with a weight of ${number(mean[top])}.`;
     plot.hidden = false;
     draw("feature-plot", (look) => ({
       words: `Weights of ${name} in all factors`,
       traces: [{
-        type: "bar", x: factors, y: mean, error_y: { type: "data", array: at(view.std).map((s) => 2 * s), color: look.soft, thickness: 1 },
-        marker: { color: mean.map((w) => (w >= 0 ? PALETTE[0] : PALETTE[3])) }, hovertemplate: "factor %{x}: %{y:.3g}<extra></extra>",
+        type: "bar", x: names, y: mean, error_y: { type: "data", array: at(view.std).map((s) => 2 * s), color: look.soft, thickness: 1 },
+        marker: { color: mean.map((w) => (w >= 0 ? PALETTE[0] : PALETTE[3])) }, hovertemplate: "%{x}: %{y:.3g}<extra></extra>",
       }],
-      layout: { xaxis: { title: { text: "factor" }, zeroline: false, dtick: Math.max(1, Math.ceil(K / 20)) }, yaxis: { title: { text: "weight ± 2 std" } } },
+      layout: { xaxis: { zeroline: false, dtick: Math.max(1, Math.ceil(K / 20)) }, yaxis: { title: { text: "weight ± 2 std" } } },
     }));
   };
   const update = () => {

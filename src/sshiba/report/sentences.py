@@ -69,7 +69,8 @@ def variance(fit: Fitted) -> str:
     alone, totals = r2[:-1], listed(parts + (["less of the others"] if len(names) > MOST_NAMES else []))
     factor, view = divmod(int(np.argmax(alone)), len(names))
     words = f"Together {counted(len(alone), 'factor')} explain{'s' if len(alone) == 1 else ''} {totals} (variance). "
-    words += f"Factor {factor} has the largest part of its own: {alone[factor, view]:.0%} of {names[view]}."
+    first, share = fit.factor_names[factor].capitalize(), f"{alone[factor, view]:.0%} of {names[view]}"
+    words += f"{first} has the largest part of its own: {share}."
     if len(names) == 1:
         return words
     n_views = (alone >= SHARED).sum(axis=1)
@@ -86,7 +87,8 @@ def factors(correlation: pd.DataFrame, n_shown: int, n_rows: int) -> str:
     words = f"Each point is {which}, on two factors."
     a, b = divmod(int(np.abs(np.triu(r, 1)).argmax()), len(r))
     how = "Factors are nearly uncorrelated" if abs(r[a, b]) < 0.2 else "Some factors go together"
-    return f"{words} {how}: the closest pair is {a} and {b}, r = {r[a, b]:.2f}."
+    pair = listed([correlation.index[a], correlation.index[b]])
+    return f"{words} {how}: the closest pair is {pair}, r = {r[a, b]:.2f}."
 
 
 def relevance(name: str, table: pd.DataFrame, selected: bool) -> str:
