@@ -11,9 +11,9 @@ from cases import Problem, make_problem
 from samples import fit, make_views
 from sklearn.exceptions import ConvergenceWarning
 
-from sshiba.core.local_step import Block, local_step
+from sshiba.core.local_step import local_step
 from sshiba.core.state import Stats
-from sshiba.core.threads import BLAS, let_others_set, n_threads, one_blas_thread
+from sshiba.core.threads import BLAS, in_threads, let_others_set, n_threads, one_blas_thread
 from sshiba.data.types import Binary, Categorical, Real
 from sshiba.engines import memory
 from sshiba.engines.memory import MemoryRows
@@ -114,28 +114,33 @@ def test_the_last_one_out_gives_the_threads_back() -> None:
 
 
 @pytest.mark.usefixtures("two_threads")
-def test_overlapping_steps_leave_blas_as_it_was(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The second begins while the first is under way, and ends after it."""
-    first, second = many_blocks(20), many_blocks(20)
+def test_overlapping_work_on_threads_leaves_blas_as_it_was() -> None:
+    """The second begins while the first is under way, and ends after it, in another thread."""
     first_began, second_began, first_ended = (threading.Event() for _ in range(3))
 
-    def waiting(block: Block, *arguments: object) -> object:
-        is_first = any(block is other for other in first.rows.blocks)
-        (first_began if is_first else second_began).set()
-        assert (second_began if is_first else first_ended).wait(timeout=30)
-        return local_step(block, *arguments)
+    def work(began: threading.Event, until: threading.Event) -> list[bool]:
+        def job(number: int) -> bool:
+            began.set()
+            return until.wait(timeout=30)
 
-    monkeypatch.setattr("sshiba.core.threads.n_threads", lambda: 2)
-    monkeypatch.setattr(memory, "local_step", waiting)
+        return list(in_threads(job, range(4)))
+
     with ThreadPoolExecutor(2) as pool:
-        steps = [pool.submit(first.rows.step, first.posterior, first.rows.start(first.posterior))]
+        first = pool.submit(work, first_began, second_began)
         assert first_began.wait(timeout=30)
-        steps.append(pool.submit(second.rows.step, second.posterior, second.rows.start(second.posterior)))
-        steps[0].result(timeout=60)
+        second = pool.submit(lambda: list(work_alone(second_began, first_ended)))
+        assert all(first.result(timeout=60))
         between = n_threads()
         first_ended.set()
-        steps[1].result(timeout=60)
+        assert all(second.result(timeout=60))
     assert (between, n_threads()) == (1, 2)
+
+
+def work_alone(began: threading.Event, until: threading.Event) -> Iterator[bool]:
+    """One thread's work inside the limit, as a fit in a thread of its own does it."""
+    with one_blas_thread():
+        began.set()
+        yield until.wait(timeout=30)
 
 
 @pytest.mark.usefixtures("two_threads")
@@ -158,10 +163,13 @@ def test_overlapping_fits_leave_blas_as_it_was(monkeypatch: pytest.MonkeyPatch) 
 
 
 def test_inference_that_does_not_end_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
-    """With a limit that no change is below; a purely real model has nothing to settle."""
+    """In three rounds, with a limit that no change is below; a purely real model has nothing to settle."""
     views = {name: view[:30] for name, view in make_views().items()}
     model, real = fit(views, max_iter=300), fit({"X": views["X"]})
-    monkeypatch.setattr(memory, "Z_TOL", 0.0)
+    settle = memory._settle
+    monkeypatch.setattr(
+        memory, "_settle", lambda block, x, known, messages, *_, **__: settle(block, x, known, messages, 3, 0.0)
+    )
     for ask in (
         lambda: model.transform({"T": views["T"]}),
         lambda: model.predict({"T": views["T"]}, "X"),

@@ -223,7 +223,8 @@ class SSHIBA(BaseEstimator):
         rows = make_rows(coded, spec, n_components, self.missing, self.engine)
         seeds = seed_sequence(self.random_state).spawn(self.n_init)[len(before) :]
 
-        exact_rows = None if self.missing == "exact" else make_rows(coded, spec, n_components)
+        as_transform = self.missing == "exact" or all(view.observed is None for view in coded)
+        exact_rows = None if as_transform else make_rows(coded, spec, n_components)
 
         def keep(restarts: Restarts) -> None:
             self._keep(make_fitted(schema, rows, restarts, index, self.dtype, earlier, exact_rows))
