@@ -7,6 +7,8 @@ from .version import __version__
 
 if TYPE_CHECKING:
     from .core.spec import Priors
+    from .data.dates import date_features
+    from .data.spellings import normalise_labels
     from .data.types import Binary, Categorical, Real
     from .estimator import SSHIBA, load
     from .evaluate import Tuned, tune
@@ -25,7 +27,9 @@ _PLACES = {
     "Progress": "fitting.loop",
     "Real": "data.types",
     "Tuned": "evaluate",
+    "date_features": "data.dates",
     "load": "estimator",
+    "normalise_labels": "data.spellings",
     "tune": "evaluate",
 }
 
@@ -40,7 +44,9 @@ __all__ = [
     "Real",
     "Tuned",
     "__version__",
+    "date_features",
     "load",
+    "normalise_labels",
     "tune",
 ]
 

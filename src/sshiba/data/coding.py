@@ -27,6 +27,7 @@ class Coding:
     levels: tuple | None = None  # the classes of a categorical view, plain Python values
     container: str = "frame"  # what comes back: "array", "vector", "frame" or "series"
     dtypes: tuple[str, ...] = field(default=())  # one per column, for what comes back
+    words: tuple[tuple[str, str] | None, ...] = ()  # of a binary view: what 0 and 1 are called, None: 0 and 1
 
     @property
     def latent_names(self) -> tuple:

@@ -198,6 +198,7 @@ def pack_coding(coding: Coding) -> dict[str, Any]:
         "levels": None if coding.levels is None else [tagged(level) for level in coding.levels],
         "container": coding.container,
         "dtypes": list(coding.dtypes),
+        "words": [None if pair is None else list(pair) for pair in coding.words],
     }
 
 
@@ -207,6 +208,7 @@ def unpack_coding(entry: dict[str, Any], arrays: dict[str, np.ndarray]) -> Codin
         levels=None if entry["levels"] is None else tuple(untagged(level) for level in entry["levels"]),
         container=entry["container"],
         dtypes=tuple(entry["dtypes"]),
+        words=tuple(None if pair is None else tuple(pair) for pair in entry.get("words", [])),
         **{name: arrays[name] for name in CODING_ARRAYS},
     )
 
