@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from typing import Any
 
 import numpy as np
 
@@ -31,6 +32,13 @@ class Schema:
     def n_dimensions(self) -> int:
         """Directions in which the data can vary: a column each; of classes one less, since only differences count."""
         return sum(coding.width - coding.has_classes for coding in self.codings.values())
+
+    @property
+    def labels_by_column(self) -> dict[Any, tuple | None]:
+        """Of one table: column -> its labels, None where it has none."""
+        if not self.one_table:
+            return {}
+        return {feature: coding.levels for coding in self.codings.values() for feature in coding.features}
 
     def place(self, name: str) -> int:
         """The place of a view among all."""

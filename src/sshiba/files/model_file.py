@@ -98,6 +98,7 @@ def pack(model: StoredModel) -> tuple[dict[str, Any], dict[str, np.ndarray]]:
         "settings": {name: plain(value) for name, value in model.settings.items()},
         "priors": asdict(model.priors),
         "n_rows": len(fit.factors),
+        "reading": fit.reading,
         "one_table": schema.one_table,
         "views": [
             {
@@ -155,6 +156,7 @@ def unpack(header: dict[str, Any], arrays: dict[str, np.ndarray]) -> StoredModel
         restarts=tuple(Restart(**row, path=arrays[f"path.{i}"]) for i, row in enumerate(result["inits"])),
         provenance={str(key): str(value) for key, value in header["provenance"].items()},
         dtype=settings["dtype"],
+        reading=header.get("reading"),
     )
     sizes = [
         (fit.factors.shape, (n_rows, n_components)),
