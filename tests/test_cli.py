@@ -180,11 +180,12 @@ def test_what_was_seen_comes_back_to_the_last_character(tmp_path: Path) -> None:
     rows = [line.replace("00", f"{i}00", 1) for i in range(10) for line in lines[1:]]
     (tmp_path / "ugly.csv").write_text("\n".join([lines[0], *rows]) + "\n", encoding="utf-8")
     options = ("--index", "id", "--missing", "?", "--drop", "seen on", "--drop", "note", "--components", 2)
+    options = (*options, "--not-missing", "None")
     done = sshiba("impute", "ugly.csv", "-o", "filled.csv", *options, cwd=tmp_path)
     assert done.returncode == 0, done.stderr
     raw = {"dtype": str, "keep_default_na": False}
     before = pd.read_csv(tmp_path / "ugly.csv", sep=";", encoding="utf-8-sig", **raw)
-    after = pd.read_csv(tmp_path / "filled.csv", **raw)
+    after = pd.read_csv(tmp_path / "filled.csv", sep=";", encoding="utf-8-sig", **raw)
     assert list(before.columns) == list(after.columns)
     for column in before:
         holes = before[column].isin(["", "?"])
@@ -205,7 +206,7 @@ FILES = {
     "mixed.csv": b"a,b\n" + b"1,2\n<5,3\n2.5,4\n" * 5,
     "dates.csv": b"a,when\n" + b"".join(b"%d,2020-01-%02d\n" % (i % 4, i % 28 + 1) for i in range(40)),
     "names.csv": b"id,a\n" + b"".join(b"x%d,%d\n" % (i, i % 7) for i in range(30)),
-    "commas.csv": b"a,b\n" + b'"3,2",1\n"4,5",2\n"1,7",3\n' * 8,
+    "commas.csv": b"a,b\n" + b'"3,333",1\n"4,555",2\n"1,777",3\n' * 8,
     "nameless.csv": b"patient,a\np1,1\n,2\np3,3\n",
     "strange.csv": b"height\n1.8\n1.7\n",
     "level.csv": b"patient,sex\nq1,x\nq2,f\n",
@@ -224,21 +225,29 @@ CASES = {
     "empty": ((*FIT, "empty.csv"), "'empty.csv' is empty"),
     "no rows": ((*FIT, "header.csv"), "has no rows"),
     "ragged": ((*FIT, "ragged.csv"), "lines of different lengths"),
-    "encoding": ((*FIT, "latin.csv"), "--encoding latin-1"),
+    "encoding": ((*FIT, "latin.csv", "--encoding", "utf-8"), "--encoding latin-1"),
     "unknown encoding": ((*FIT, "latin.csv", "--encoding", "klingon"), "klingon"),
     "two columns of one name": ((*FIT, "twice.csv"), "several columns of the name 'a'"),
-    "numbers and text": ((*FIT, "mixed.csv"), "column 'a' mixes numbers and text"),
-    "dates": ((*FIT, "dates.csv"), "column 'when' holds dates"),
-    "identifiers": ((*FIT, "names.csv"), "column 'id' has a different text in every row"),
-    "decimal commas": ((*FIT, "commas.csv"), "numbers with a comma such as '3,2'"),
+    "numbers and text": (
+        (*FIT, "mixed.csv"),
+        "column 'a' mixes numbers and text such as '<5': name what means missing with --missing",
+    ),
+    "dates": ((*FIT, "dates.csv"), "holds dates such as '2020-01-01': leave it out with --drop, or make"),
+    "identifiers": (
+        (*FIT, "names.csv"),
+        "as identifiers do: leave it out with --drop, or name the rows by it with --i",
+    ),
+    "thousands or decimals": ((*FIT, "commas.csv"), "Say --thousands ',' or --decimal ','"),
+    "marks": ((*FIT, "commas.csv", "--decimal", "x"), "--decimal is a point or a comma"),
+    "dates how": ((*FIT, "dates.csv", "--dates", "never"), "--dates is one of"),
     "a row without a name": ((*FIT, "nameless.csv", "--index", "patient"), "some rows have no name"),
     "the same file twice": (("impute", "blood.csv", "-o", "x.csv", "--std", "x.csv"), "are the same file"),
-    "no table": (("impute", "blood.csv", "-o", "x.xlsx"), "the ending says the format"),
+    "no table": (("impute", "blood.csv", "-o", "x.doc"), "the ending says the format"),
     "unknown ending": ((*FIT, "notes.doc"), "the ending says the format"),
     "damaged npz": ((*FIT, "broken.npz"), "cannot be read"),
     "no such column": ((*FIT, "blood.csv", "--index", "nobody"), "has no column 'nobody'"),
     "drop unknown": ((*FIT, "blood.csv", "--drop", "nobody"), "has no column 'nobody'"),
-    "row names twice": ((*FIT, "same.csv", "--index", "patient"), "several rows are named 'q1'"),
+    "row names twice": ((*FIT, "same.csv", "two.csv", "--index", "patient"), "several rows are named 'q1'"),
     "view without columns": ((*FIT, "blood.csv", "--view", "body="), "write NAME=columns:type"),
     "view of no column": ((*FIT, "blood.csv", "--view", "body=nobody"), "there is no column 'nobody'"),
     "view of no type": ((*FIT, "blood.csv", "--index", "patient", "--view", "body=a:complex"), "is no view type"),
@@ -255,11 +264,14 @@ CASES = {
     "a table as a model": (("info", "blood.csv"), "is not a SSHIBA model"),
     "target unknown": (("predict", "model.sshiba", "new.csv", "--target", "height"), "unknown target 'height'"),
     "target was an input": (("predict", "model.sshiba", "new.csv", "--target", "a"), "given complete"),
-    "no probabilities": (("predict", "model.sshiba", "new.csv", "--target", "c", "--proba"), "is real"),
+    "no probabilities": (("predict", "model.sshiba", "new.csv", "--target", "c", "--proba"), "use --std for its dev"),
     "both": (("predict", "model.sshiba", "new.csv", "--target", "c", "--proba", "--std"), "choose one"),
     "none of the columns": (("transform", "model.sshiba", "strange.csv"), "none of the model's columns"),
     "a new level": (("transform", "model.sshiba", "level.csv"), "'x'"),
-    "text for a number": (("transform", "model.sshiba", "text.csv"), "'many'"),
+    "text for a number": (
+        ("transform", "model.sshiba", "text.csv"),
+        "('many', 'few'): name what means missing with --",
+    ),
     "fraction": (("evaluate", "blood.csv", "--index", "patient", "--fraction", "2"), "between 0 and 1"),
     "resume other data": (("fit", "one.csv", "--index", "patient", "--resume", "model.sshiba"), "not the data of the"),
 }

@@ -11,7 +11,8 @@ import pytest
 from sklearn.exceptions import ConvergenceWarning
 
 from sshiba import SSHIBA, Binary, Categorical, Real, load, tune
-from sshiba.data.one_table import by_type, refusal
+from sshiba.data.one_table import by_type
+from sshiba.data.refusing import refusal
 
 
 @pytest.fixture(scope="module")
@@ -126,7 +127,7 @@ REFUSED = {
 @pytest.mark.parametrize("case", REFUSED)
 def test_what_is_no_measurement_is_refused(case: str) -> None:
     column, words = REFUSED[case]
-    assert words in refusal(column)
+    assert words in str(refusal(column))
 
 
 @pytest.mark.parametrize(

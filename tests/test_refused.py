@@ -82,14 +82,14 @@ BAD_TRAINING: dict[str, tuple[Any, Any, list[str]]] = {
     "binary unobserved": (
         {"v": with_cell(BITS * 1.0, slice(None), 1, NAN)},
         {"v": Binary()},
-        ["'v'", "1 column: 1"],
+        ["'v'", "1 column (1)"],
     ),
     "binary value": (
         {"v": frame(with_cell(BITS, 3, 1, 2), "pq")},
         {"v": Binary()},
         ["'v'", "first 2 in", "'r3'", "'q'"],
     ),
-    "binary text": ({"v": ["yes", "no"] * 6}, {"v": "binary"}, ["'v'", "'yes'", "0 / 1"]),
+    "binary text": ({"v": ["big", "small"] * 6}, {"v": "binary"}, ["'v'", "'big'", "0 / 1"]),
     "one class": ({"v": ["a"] * N}, None, ["'v'", "one class", "'a'"]),
     "no class": ({"v": [None] * N}, {"v": Categorical}, ["'v'", "no label"]),
     "categorical of two columns": (
@@ -117,7 +117,11 @@ BAD_TRAINING: dict[str, tuple[Any, Any, list[str]]] = {
         None,
         ["'u'", "'v'", "'w'", "different row labels"],
     ),
-    "duplicate index": ({"v": frame(index=["x", "x", *ROWS[2:]])}, None, ["'v'", "duplicate index", "'x'"]),
+    "duplicate index": (
+        {"v": frame(index=["x", "x", *ROWS[2:]]), "u": frame()},
+        None,
+        ["'v'", "duplicate index", "'x'"],
+    ),
     "duplicate columns": ({"v": frame(columns="aba")}, None, ["'v'", "duplicate column", "'a'"]),
     "odd column names": (
         {"v": pd.DataFrame(NUMBERS, columns=pd.date_range("2020", periods=3))},
@@ -207,7 +211,7 @@ BAD_NEW: dict[str, tuple[Any, list[str]]] = {
     "binary value": ({"bits": BITS + 1}, ["'bits'", "non-binary"]),
     "text": ({"x": np.full((2, 3), "1.0")}, ["'x'", "stored as text"]),
     "row counts": ({"x": NUMBERS, "bits": BITS[:3]}, ["'x' has 12", "'bits' has 3"]),
-    "duplicate index": ({"x": frame(index=["q"] * N)}, ["'x'", "duplicate index"]),
+    "duplicate index": ({"x": frame(index=["q"] * N), "bits": frame(BITS, "pq")}, ["'x'", "duplicate index"]),
     "no columns": ({"x": NUMBERS[:, :0]}, ["'x'", "0 columns"]),
 }
 

@@ -2,7 +2,9 @@
 
 import io
 import json
+import os
 import re
+import signal
 from pathlib import Path
 
 import numpy as np
@@ -11,6 +13,7 @@ import pytest
 from commands import sshiba
 from rich.console import Console
 
+from sshiba import SSHIBA
 from sshiba.datasets import Dataset, DatasetError
 from sshiba.evaluate.metrics import auc_mc
 from sshiba.paper import EXPERIMENTS, figures, missing, multiview, write
@@ -49,6 +52,21 @@ def test_cells_are_stored_and_not_done_again(tmp_path: Path) -> None:
     assert found.numbers["seconds"] >= 0
     np.testing.assert_array_equal(found.arrays["a"], [0, 1, 2])
     assert not [path for path in tmp_path.rglob("*") if path.name.startswith(".")]  # no halves of files
+
+
+@pytest.mark.parametrize("n_jobs", [1, 2])
+def test_a_cell_that_ctrl_c_cut_short_is_not_stored(tmp_path: Path, n_jobs: int) -> None:
+    def compute(one: Cell, before: Result | None) -> Result:
+        x = np.random.default_rng(0).standard_normal((30, 4))
+        model = SSHIBA(
+            2, callback=lambda progress: os.kill(os.getpid(), signal.SIGINT) if progress.sweep == 1 else None
+        )
+        return Result({"sweeps": model.fit({"x": x}).n_iter_})
+
+    store, cells = Store(tmp_path), [cell(i) for i in range(2)]
+    with pytest.raises(KeyboardInterrupt):
+        run_cells(cells, compute, store, n_jobs, quiet_console())
+    assert not [one for one in cells if one in store]
 
 
 def test_a_cell_gets_the_result_it_needs(tmp_path: Path) -> None:

@@ -8,6 +8,8 @@ from .version import __version__
 if TYPE_CHECKING:
     from .core.spec import Priors
     from .data.annotated import annotated
+    from .data.dates import date_features
+    from .data.spellings import normalise_labels
     from .data.types import Binary, Categorical, Real
     from .estimator import SSHIBA, load
     from .evaluate import Tuned, tune
@@ -27,7 +29,9 @@ _PLACES = {
     "Real": "data.types",
     "Tuned": "evaluate",
     "annotated": "data.annotated",
+    "date_features": "data.dates",
     "load": "estimator",
+    "normalise_labels": "data.spellings",
     "tune": "evaluate",
 }
 
@@ -43,7 +47,9 @@ __all__ = [
     "Tuned",
     "__version__",
     "annotated",
+    "date_features",
     "load",
+    "normalise_labels",
     "tune",
 ]
 

@@ -4,27 +4,56 @@ from __future__ import annotations
 
 import enum
 import logging
+import shlex
 import sys
 import warnings
 from contextlib import AbstractContextManager
+from dataclasses import replace
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated
 
-import numpy as np
 import pandas as pd
 import typer
 from rich.console import Console
-from rich.progress import Progress as BarProgress
 
-from ..estimator import SSHIBA, load
+from ..estimator import load
 from ..evaluate import holdout
-from ..files import tables as files
-from ..files.tables import Reading
+from ..files.export import export_model
+from ..files.formats import TABLES, TEXTS, VIEWS, ending_of
+from ..files.reading_options import Reading
+from ..files.tables import LongTable, read_together, values_of
+from ..files.writing import check_target, write
 from ..version import __version__
-from .arguments import Fitting, Force, ModelFile, NewTable, Out, Tables, expanded
-from .terminal import Expectation, describe, errors, plain_errors, print_table, say
+from .arguments import (
+    Command,
+    Commands,
+    Fitting,
+    Force,
+    ModelFile,
+    NewTable,
+    Out,
+    Tables,
+    Unseen,
+    UnseenLabels,
+    as_options,
+    expanded,
+)
+from .steps import (
+    as_table,
+    check_has_probabilities,
+    dialect_of,
+    fitted,
+    impute_long,
+    impute_tables,
+    learned_reading,
+    loaded,
+    read_new,
+    remember_reading,
+)
+from .terminal import describe, errors, plain_errors, print_scores, say, show_warning
 
 app = typer.Typer(
+    cls=Commands,
     help="Bayesian factor analysis for several views of the same samples, of different types, with holes.",
     no_args_is_help=True,
     pretty_exceptions_enable=False,
@@ -32,7 +61,6 @@ app = typer.Typer(
     context_settings={"help_option_names": ["-h", "--help"]},
 )
 debugging = False
-MEMORY = 3  # times the numbers themselves
 
 
 def plainly() -> AbstractContextManager[None]:
@@ -55,13 +83,15 @@ def main(
     global debugging
     debugging = debug
     logging.basicConfig(level=logging.WARNING, format="%(message)s", stream=sys.stderr)
-    warnings.showwarning = lambda message, *_: say(str(message))
+    warnings.showwarning = show_warning
 
 
 # ------------------------------------------------------------------------------------------------------ commands
 
 
-@app.command(epilog="Example: sshiba fit blood.csv --index patient --view sex=sex:categorical -o model.sshiba")
+@app.command(
+    cls=Command, epilog="Example: sshiba fit blood.csv --index patient --view sex=sex:categorical -o model.sshiba"
+)
 @expanded
 def fit(
     data: Tables,
@@ -81,23 +111,29 @@ def fit(
         target = out or resume
         if target is None:
             raise ValueError("say where the model goes: -o model.sshiba.")
-        files.check_target(target, force or target == resume)
-        given = files.values_of(files.read_together(data, how))
+        check_target(target, force or target == resume)
+        earlier = load(resume) if resume is not None else None
+        whole = read_together(data, how, learned_reading(earlier) if earlier is not None else None)
+        given = values_of(whole)
         saving = {} if checkpoint is None else {"checkpoint": target, "checkpoint_minutes": checkpoint}
-        if resume is not None:
+        if earlier is not None:
+            stored = earlier.fitted_.reading
             settings = {"verbose": 1, "n_jobs": fitting.jobs, "max_time": fitting.max_time}
-            model = load(resume).set_params(**settings).resume(given, **saving)
+            model = earlier.set_params(**settings).resume(given, **saving)
+            model.fitted_ = replace(model.fitted_, reading=stored)
         else:
             model = fitted(given, fitting, **saving)
+        remember_reading(model, how, dialect_of(whole))
         model.save(target)
         describe(model, errors)
         say(f"Saved: {target}")
         if not model.converged_ or len(model.inits_) < model.n_init:
-            say(f"Not finished. To go on: sshiba fit {' '.join(data)} --resume {target}")
+            words = ["sshiba", "fit", *map(shlex.quote, data), *as_options(how), "--resume", shlex.quote(target)]
+            say(f"Not finished. To go on: {' '.join(words)}")
             raise typer.Exit(1)
 
 
-@app.command(epilog="Example: sshiba impute blood.csv -o filled.csv --std uncertainty.csv")
+@app.command(cls=Command, epilog="Example: sshiba impute blood.csv -o filled.csv --std uncertainty.csv")
 @expanded
 def impute(
     data: Tables,
@@ -107,6 +143,7 @@ def impute(
     std: Annotated[str | None, typer.Option(help="File for the standard deviations; 0 where a cell was seen.")] = None,
     model: Annotated[str | None, typer.Option(help="Model file; without it one is fitted to the table itself.")] = None,
     fit_rows: Annotated[int, typer.Option(min=100, help="Rows that are fitted of a table over 200 MB.")] = 20_000,
+    unseen: Unseen = UnseenLabels.missing,
     force: Force = False,
 ) -> None:
     """Fill the holes of a table; everything that was seen stays as it is.
@@ -116,28 +153,22 @@ def impute(
     with plainly():
         if std is not None and std == out:
             raise ValueError("--out and --std are the same file.")
-        long = files.LongTable.of(data, how)
+        long = LongTable.of(data, how)
+        own_form = [ending_of(path) for path in data if ending_of(path) in VIEWS]
+        endings = TEXTS if long is not None else own_form[:1] or TABLES
         for path in (out, std):
             if path is not None:
-                files.check_target(path, force, files.TABLES if long is None else tuple(files.SEPARATORS))
+                check_target(path, force, endings)
+        used = loaded(model, unseen) if model else None
         if long is not None:
-            n_rows = long.count()
-            given = long.sample(fit_rows, n_rows, fitting.seed)
-            say(f"A long table: fitting {len(given):,} of its {n_rows:,} rows, filling all of them.")
-            used = load(model) if model else fitted(given, fitting)
-            impute_long(used, long, n_rows, out, std)
-            return
-        whole = files.read_together(data, how)
-        given = table(files.values_of(whole))
-        used = load(model) if model else fitted(given, fitting)
-        filled, deviations = used.impute(given, return_std=True)
-        files.write(whole.filled(filled) if isinstance(whole, files.TextTable) else filled, out)
-        if std is not None:
-            files.write(deviations, std)
-        say(f"Filled {int((given.isna() & filled.notna()).to_numpy().sum()):,} of {given.size:,} cells.")
+            impute_long(long, fitting, used, fit_rows, out, std)
+        else:
+            impute_tables(data, how, fitting, used, out, std)
 
 
-@app.command(epilog="Example: sshiba predict model.sshiba new.csv --target diagnosis --proba -o diagnosis.csv")
+@app.command(
+    cls=Command, epilog="Example: sshiba predict model.sshiba new.csv --target diagnosis --proba -o diagnosis.csv"
+)
 @expanded
 def predict(
     model: ModelFile,
@@ -147,43 +178,49 @@ def predict(
     out: Out = "-",
     proba: Annotated[bool, typer.Option("--proba", help="Probabilities instead of labels.")] = False,
     std: Annotated[bool, typer.Option("--std", help="Also the standard deviations.")] = False,
+    use_target: Annotated[
+        bool, typer.Option("--use-target", help="Use what the file has of the target, too, to fill its gaps.")
+    ] = False,
+    unseen: Unseen = UnseenLabels.missing,
     force: Force = False,
 ) -> None:
-    """Predict a column or view of new rows from whatever else is known of them."""
+    """Predict a column or view of new rows from whatever else is known of them; its own values are not looked at."""
     with plainly():
         if proba and std:
             raise ValueError("choose one of --proba and --std.")
-        files.check_target(out, force, files.TABLES)
-        used = load(model)
-        given = files.values_of(files.read(new, how))
+        check_target(out, force, TABLES)
+        used = loaded(model, unseen)
+        given, dialect = read_new(used, [new], how)
         if proba:
-            files.write(as_table(used.predict_proba(given, target)), out)
+            check_has_probabilities(used, target)
+            write(as_table(used.predict_proba(given, target, use_target)), out, dialect)
             return
-        found = used.predict(given, target, return_std=True)
+        found = used.predict(given, target, return_std=True, use_target=use_target)
         means, deviations = (as_table(part, target) for part in found)
         if std:
             means = pd.concat([means, deviations.add_suffix(" std")], axis=1)
-        files.write(means, out)
+        write(means, out, dialect)
 
 
-@app.command(epilog="Example: sshiba transform model.sshiba new.csv -o factors.csv")
+@app.command(cls=Command, epilog="Example: sshiba transform model.sshiba new.csv -o factors.csv")
 @expanded
 def transform(
     model: ModelFile,
     new: NewTable,
     how: Reading,
     out: Out = "-",
+    unseen: Unseen = UnseenLabels.missing,
     force: Force = False,
 ) -> None:
     """The factors of new rows."""
     with plainly():
-        files.check_target(out, force, files.TABLES)
-        used = load(model)
-        given = files.values_of(files.read(new, how))
-        files.write(as_table(used.transform(given)), out)
+        check_target(out, force, TABLES)
+        used = loaded(model, unseen)
+        given, dialect = read_new(used, [new], how)
+        write(as_table(used.transform(given)), out, dialect)
 
 
-@app.command(epilog="Example: sshiba evaluate blood.csv --index patient")
+@app.command(cls=Command, epilog="Example: sshiba evaluate blood.csv --index patient")
 @expanded
 def evaluate(
     data: Tables,
@@ -197,24 +234,24 @@ def evaluate(
     """How well would holes be filled? Hides some seen cells, fits the others, and compares."""
     with plainly():
         if out is not None:
-            files.check_target(out, force, files.TABLES)
-        given = files.values_of(files.read_together(data, how))
+            check_target(out, force, TABLES)
+        given = values_of(read_together(data, how))
         per = "feature" if columns else "view"
         scores = holdout(fitting.model(given), given, fraction, fitting.seed, per)
         words = "RMSE in standard deviations of a column; coverage of 90 % intervals"
-        print_table(scores.reset_index(), f"{fraction:.0%} of the seen cells hidden, then predicted. {words}")
+        print_scores(scores.reset_index(), f"{fraction:.0%} of the seen cells hidden, then predicted. {words}")
         if out is not None:
-            files.write(scores, out)
+            write(scores, out)
 
 
-@app.command(epilog="Example: sshiba info model.sshiba")
+@app.command(cls=Command, epilog="Example: sshiba info model.sshiba")
 def info(model: ModelFile) -> None:
     """What is in a model file."""
     with plainly():
         describe(load(model), Console())
 
 
-@app.command(epilog="Example: sshiba report model.sshiba -o report.html --data blood.csv --index patient")
+@app.command(cls=Command, epilog="Example: sshiba report model.sshiba -o report.html --data blood.csv --index patient")
 @expanded
 def report(
     model: ModelFile,
@@ -229,14 +266,26 @@ def report(
 ) -> None:
     """Everything a fit has to say, as one page for a browser; it works without a network."""
     with plainly():
-        files.check_target(out, force, (".html", ".htm"))
+        check_target(out, force, (".html", ".htm"))
         used = load(model)
-        given = None if not data else files.values_of(files.read_together(data, how))
+        given = None if not data else read_new(used, data, how)[0]
         used.report(out, given, fraction, title or Path(model).stem)
         say(f"Saved: {out}")
 
 
-@app.command()
+@app.command(cls=Command, epilog="Example: sshiba export model.sshiba -o tables")
+def export(
+    model: ModelFile,
+    out: Annotated[Path, typer.Option("--out", "-o", help="Folder to write; it is made if there is none.")],
+    force: Force = False,
+) -> None:
+    """Factors, weights, variance explained and noise of a model as CSV files."""
+    with plainly():
+        for path in export_model(load(model).fitted_, out, force):
+            say(f"Saved: {path}")
+
+
+@app.command(cls=Command)
 def demo(out: Annotated[Path, typer.Option(help="Where the picture and the report go.")] = Path("out/demo")) -> None:
     """Fit handwritten digits as four views with holes; a table, a picture, a report (a quarter of a minute)."""
     from .demo import main
@@ -255,7 +304,7 @@ class Which(enum.StrEnum):
     all = "all"
 
 
-@app.command(epilog="Example: sshiba reproduce yeast --quick --jobs 2")
+@app.command(cls=Command, epilog="Example: sshiba reproduce yeast --quick --jobs 2")
 def reproduce(
     which: Annotated[list[Which] | None, typer.Argument(help="Experiments; all of them if none is named.")] = None,
     quick: Annotated[bool, typer.Option("--quick", help="A shorter form: six minutes on two cores.")] = False,
@@ -280,49 +329,3 @@ def reproduce(
         if n_failed:
             say(f"{n_failed} cells failed (above); the same command tries them again.")
             raise typer.Exit(1)
-
-
-# ------------------------------------------------------------------------------------------------------- helpers
-
-
-def fitted(given: Any, fitting: Fitting, **saving: Any) -> SSHIBA:
-    """A fit with a progress bar, and before it what it will take."""
-    model = fitting.model(given)
-    tables = [given] if isinstance(given, pd.DataFrame) else list(getattr(given, "mod", given).values())
-    cells = sum(int(np.prod(part.shape)) for part in tables)
-    megabytes = cells * 8 * MEMORY / 2**20
-    if megabytes > 100:
-        say(f"{cells:,} cells: about {megabytes:,.0f} MB of memory.")
-    return model.set_params(verbose=1, callback=Expectation()).fit(given, **saving).set_params(callback=None)
-
-
-def impute_long(model: SSHIBA, long: files.LongTable, n_rows: int, out: str, std: str | None) -> None:
-    """Part by part; the files appear when all of them are done."""
-    n_holes = n_cells = 0
-    bar = BarProgress(*BarProgress.get_default_columns(), console=errors, disable=not errors.is_terminal)
-    with bar, files.growing(out) as add, files.growing(std) as add_std:
-        task = bar.add_task("filling", total=n_rows)
-        for part in long.parts():
-            filled, deviations = model.impute(part.values, return_std=True)
-            add(part.filled(filled))
-            add_std(deviations)
-            holes = part.values.isna() & filled.notna()
-            n_holes, n_cells = n_holes + int(holes.to_numpy().sum()), n_cells + part.values.size
-            bar.update(task, advance=len(filled))
-    say(f"Filled {n_holes:,} of {n_cells:,} cells.")
-
-
-def table(given: Any) -> pd.DataFrame:
-    if not isinstance(given, pd.DataFrame):
-        raise ValueError("impute takes tables: .csv, .tsv or .parquet.")
-    return given
-
-
-def as_table(found: Any, name: str | None = None) -> pd.DataFrame:
-    """Any prediction as a frame."""
-    if isinstance(found, pd.DataFrame):
-        return found
-    if isinstance(found, pd.Series):
-        return found.to_frame(name if found.name is None else found.name)
-    frame = pd.DataFrame(found)
-    return frame.set_axis([name], axis=1) if name is not None and frame.shape[1] == 1 else frame

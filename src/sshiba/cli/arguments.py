@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import enum
 import fnmatch
 import inspect
+import shlex
 import typing
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, fields
@@ -11,14 +13,29 @@ from typing import Annotated, Any
 
 import pandas as pd
 import typer
+from typer.core import TyperCommand, TyperGroup
 
+from ..data.types import VIEW_TYPES
 from ..estimator import SSHIBA
-from ..files.tables import Reading
+from ..files.formats import ENDINGS
+from ..files.reading_options import DATES, Reading
+from .terminal import plain_errors
 
-Tables = Annotated[list[str], typer.Argument(help="Files: .csv, .tsv, .parquet, .npz, .h5mu; - is standard input.")]
+
+class UnseenLabels(enum.StrEnum):
+    """What labels are that a model never saw."""
+
+    missing = "missing"
+    error = "error"
+
+
+Tables = Annotated[list[str], typer.Argument(help=f"Files: {' '.join(ENDINGS)}; - is standard input.")]
 NewTable = Annotated[str, typer.Argument(help="File with new rows; - is standard input.")]
 ModelFile = Annotated[str, typer.Argument(help="Model file, as written by fit.")]
 Out = Annotated[str, typer.Option("--out", "-o", help="File to write; - is standard output.")]
+Unseen = Annotated[
+    UnseenLabels, typer.Option(help="Labels that the model never saw: count them as missing, or refuse them.")
+]
 Force = Annotated[bool, typer.Option("--force", help="Overwrite files.")]
 
 
@@ -43,17 +60,30 @@ class Fitting:
 OPTIONS: dict[type, dict[str, Any]] = {
     Reading: {
         "index": Annotated[str | None, typer.Option(help="Column with the names of the rows.")],
-        "drop": Annotated[list[str] | None, typer.Option(help="Column to leave out (again for more).")],
-        "encoding": Annotated[str, typer.Option(help="Of text files.")],
+        "drop": Annotated[
+            list[str] | None, typer.Option(help="Columns to leave out, with commas (or again for more).")
+        ],
         "missing": Annotated[
             list[str] | None, typer.Option(help="Text that means missing, such as '?' (again for more).")
         ],
+        "not_missing": Annotated[
+            list[str] | None, typer.Option(help="Text that is a label, though it often means missing: None, NA ...")
+        ],
+        "normalise_labels": Annotated[
+            bool, typer.Option("--normalise-labels", help="Labels that differ only in case and blanks are one.")
+        ],
+        "dates": Annotated[
+            str | None,
+            typer.Option(
+                help=f"What becomes of dates: {' or '.join(DATES)} (year, month, weekday, days).", metavar="HOW"
+            ),
+        ],
+        "encoding": Annotated[str | None, typer.Option(help="Of text files; found if not named.", show_default=False)],
         "separator": Annotated[
             str | None, typer.Option("--sep", help="Between cells, or 'tab'; found if not named.", show_default=False)
         ],
-        "decimal": Annotated[
-            str | None, typer.Option(help="Decimal mark; a comma where semicolons separate, else a point.")
-        ],
+        "decimal": Annotated[str | None, typer.Option(help="Decimal mark, . or , and found if not named.")],
+        "thousands": Annotated[str | None, typer.Option(help="Thousands mark, , or . and found if not named.")],
     },
     Fitting: {
         "view": Annotated[
@@ -77,7 +107,9 @@ def expanded(command: Callable[..., None]) -> Callable[..., None]:
     def call(**given: Any) -> None:
         for name, group in groups.items():
             options = {option: given.pop(option) for option in OPTIONS[group]}
-            given[name] = group(**{option: value for option, value in options.items() if value is not None})
+            said = {option: value for option, value in options.items() if value is not None}
+            with plain_errors():
+                given[name] = group(**{o: tuple(v) if isinstance(v, list) else v for o, v in said.items()})
         command(**given)
 
     parameters = []
@@ -96,6 +128,41 @@ def expanded(command: Callable[..., None]) -> Callable[..., None]:
     return call
 
 
+def as_options(group: Any) -> list[str]:
+    """The words of a command line that say the same."""
+    words: list[str] = []
+    for each in fields(group):
+        value = getattr(group, each.name)
+        if value == each.default:
+            continue
+        option = typing.get_args(OPTIONS[type(group)][each.name])[1]
+        flag = option.param_decls[0] if option.param_decls else "--" + each.name.replace("_", "-")
+        values = [None] if value is True else list(value) if isinstance(value, tuple | list) else [value]
+        words += [word for one in values for word in ([flag] if one is None else [flag, shlex.quote(str(one))])]
+    return words
+
+
+class PlainHelp:
+    """A command whose help shows no types that only programmers know."""
+
+    def get_params(self, ctx: Any) -> list[Any]:
+        params = super().get_params(ctx)  # type: ignore[misc]
+        for param in params:
+            if getattr(param, "is_flag", False):
+                param.metavar = ""
+            elif getattr(param, "multiple", False) and param.metavar is None:
+                param.metavar = "TEXT"
+        return params
+
+
+class Command(PlainHelp, TyperCommand):
+    """One command."""
+
+
+class Commands(PlainHelp, TyperGroup):
+    """All commands."""
+
+
 def parse_view(text: str, given: Any) -> tuple[str, Any]:
     """NAME=columns:type; the type may be left out, and for files with views of their own the columns, too."""
     name, equals, rest = text.partition("=")
@@ -103,11 +170,17 @@ def parse_view(text: str, given: Any) -> tuple[str, Any]:
     if not equals or not name or not rest:
         raise ValueError(f"--view {text!r}: write NAME=columns:type, such as blood=hb,wbc:real.")
     if not isinstance(given, pd.DataFrame):
-        return name, kind or columns
+        return name, _view_type(kind or columns, text)
     found: list[str] = []
     for pattern in columns.split(","):
         names = [c for c in map(str, given) if c == pattern or fnmatch.fnmatchcase(c, pattern)]
         if not names:
             raise ValueError(f"--view {text!r}: there is no column {pattern!r}.")
         found += [column for column in names if column not in found]
-    return name, (found, kind) if kind else found
+    return name, (found, _view_type(kind, text)) if kind else found
+
+
+def _view_type(kind: str, text: str) -> str:
+    if kind not in VIEW_TYPES:
+        raise ValueError(f"--view {text!r}: {kind!r} is no view type; there are {', '.join(VIEW_TYPES)}.")
+    return kind

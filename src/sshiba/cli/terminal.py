@@ -13,7 +13,9 @@ import typer
 from rich import box
 from rich.console import Console
 from rich.table import Table
+from sklearn.exceptions import ConvergenceWarning
 
+from ..data.advice import AdvisedError, Remedy
 from ..data.wording import counted
 from ..datasets import DatasetError
 from ..estimator import SSHIBA
@@ -23,6 +25,28 @@ from ..fitting.loop import Progress
 from ..fitting.sweep import BoundError
 
 errors = Console(stderr=True)
+# What a user at a shell can do: the option for each remedy.
+OPTIONS = {
+    Remedy.LEAVE_OUT: "leave it out with --drop",
+    Remedy.ROW_NAMES: "name the rows by it with --index",
+    Remedy.MISSING: "name what means missing with --missing",
+    Remedy.NUMBERS: "name its --decimal or --thousands mark, or leave it out with --drop",
+    Remedy.MARKS: "name its --decimal or --thousands mark",
+    Remedy.DATES: "make features of it with --dates features",
+    Remedy.FEWER_LEVELS: "code it in fewer labels",
+    Remedy.SPELLINGS: "make them one with --normalise-labels",
+    Remedy.LABELS: "make it labels with --view NAME=column:categorical",
+    Remedy.ZERO_ONE: "write it as 0 and 1",
+    Remedy.OTHER_TYPE: "choose another type with --view NAME=columns:real",
+    Remedy.TWO_COLUMNS: "give real and imaginary parts as two columns",
+    Remedy.INFINITE: "treat them as missing with --missing inf --missing -inf",
+    Remedy.FLOATS: "write it with a decimal point if digits may be lost",
+    Remedy.UNITS: "check the units",
+    Remedy.ONE_EACH: "give each a --view of its own",
+    Remedy.LABEL_TYPES: "leave it out with --drop",
+    Remedy.SEVERAL_VIEWS: "give a file with views, .npz or .h5mu",
+    Remedy.UNIQUE_ROWS: "name the rows by another column with --index",
+}
 USUAL_SWEEPS = 300  # of a fit
 USER_ERRORS = (ValueError, TypeError, OSError, ImportError, DatasetError, ModelFileError, BoundError, MemoryError)
 
@@ -44,9 +68,16 @@ def plain_errors(debugging: bool = False) -> Iterator[None]:
     except USER_ERRORS as error:
         if debugging:
             raise
-        words = " ".join(str(error).split()) or type(error).__name__
+        said = error.said(OPTIONS) if isinstance(error, AdvisedError) else str(error)
+        words = " ".join(said.split()) or type(error).__name__
         errors.print(f"Error: {words}", markup=False, highlight=False, soft_wrap=True, style="red")
         raise typer.Exit(1) from None
+
+
+def show_warning(message: Warning | str, category: type[Warning], *_: Any, **__: Any) -> None:
+    """A warning as a line; that a fit did not converge is said by the command itself, with what to do."""
+    if not issubclass(category, ConvergenceWarning):
+        say(message.said(OPTIONS) if isinstance(message, AdvisedError) else str(message))
 
 
 class Expectation:
@@ -70,17 +101,34 @@ def describe(model: SSHIBA, console: Console) -> None:
     print_table(table[["view", "type"]].assign(size=sizes, **shares), title, console)
 
 
+def print_scores(scores: pd.DataFrame, title: str) -> None:
+    """A table for each type of view, since each has measures of its own: that fits into a narrow terminal."""
+    Console().print(title, highlight=False)
+    for kind, rows in scores.groupby("type", sort=False):
+        print_table(rows.drop(columns="type"), f"\n{kind}")
+
+
 def print_table(frame: pd.DataFrame, title: str, console: Console | None = None) -> None:
     console = console or Console()
     console.print(title, highlight=False)
-    frame = frame.dropna(axis="columns", how="all")
+    frame = frame.dropna(axis="columns", how="all").rename(columns={"log_likelihood": "log-lik."})
     shown = Table(box=box.SIMPLE_HEAD, padding=(0, 1), show_edge=False)
-    for column in frame:
-        name = "log-lik." if column == "log_likelihood" else str(column)
-        shown.add_column(name, justify="right" if frame[column].dtype.kind in "fi" else "left", overflow="fold")
+    is_number = [frame[column].dtype.kind in "fi" for column in frame]
+    for column, right, width in zip(frame, is_number, column_widths(frame, is_number, console.width)):
+        justify: Any = "right" if right else "left"
+        shown.add_column(str(column), justify=justify, no_wrap=True, overflow="ellipsis", width=width)
     for row in frame.itertuples(index=False):
         shown.add_row(*(_text(value) for value in row))
     console.print(shown)
+
+
+def column_widths(frame: pd.DataFrame, is_number: list[bool], room: int) -> list[int]:
+    """As wide as their cells; where there is no room, the widest names are cut, and numbers never are."""
+    widths = [max(map(len, [str(name), *map(_text, frame[name])])) for name in frame]
+    names = [place for place, number in enumerate(is_number) if not number]
+    while sum(widths) + 3 * len(widths) > room and names and max(widths[place] for place in names) > 4:
+        widths[max(names, key=lambda place: widths[place])] -= 1
+    return widths
 
 
 def _text(value: Any) -> str:

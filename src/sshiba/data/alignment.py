@@ -8,7 +8,7 @@ from collections.abc import Mapping
 import numpy as np
 import pandas as pd
 
-from .containers import Table
+from .containers import Table, check_unique_rows
 from .wording import counted, first_few
 
 RowPlaces = dict[str, np.ndarray | None]  # of each view
@@ -29,11 +29,17 @@ def align(tables: Mapping[str, Table], training: bool) -> tuple[pd.Index, RowPla
     arrays = {name: len(table.frame) for name, table in tables.items() if not table.has_index}
     if not indexed:
         return pd.RangeIndex(next(iter(arrays.values()))), dict.fromkeys(arrays)
+    union = next(iter(indexed.values()))
+    if all(union.equals(index) for index in indexed.values()):  # nothing to match: labels may repeat
+        if arrays:
+            _check_same_length(indexed, arrays)
+        return union, dict.fromkeys(tables)
+    for name, index in indexed.items():
+        check_unique_rows(index, name)
     if arrays:
         _check_same_rows(indexed, arrays)
     elif training:
         _check_rows_in_common(indexed)
-    union = next(iter(indexed.values()))
     for index in indexed.values():
         new = union.get_indexer(index) < 0
         union = union.append(index[new]) if new.any() else union
@@ -73,20 +79,29 @@ def _check_array_lengths(tables: Mapping[str, Table]) -> None:
 
 def _check_same_rows(indexed: Mapping[str, pd.Index], arrays: Mapping[str, int]) -> None:
     """Arrays beside frames: they follow the first frame, so there is only one set of rows."""
+    _check_same_length(indexed, arrays)
     first, order = next(iter(indexed.items()))
-    array, n_rows = next(iter(arrays.items()))
-    remedy = f"Give {array!r} an index too: pd.DataFrame(X, index=...)."
-    if len(order) != n_rows:
-        raise ValueError(
-            f"view {array!r} is an array of {counted(n_rows, 'row')}, view {first!r} has {len(order)}. "
-            f"Arrays follow the rows of the first frame. {remedy}"
-        )
+    array = next(iter(arrays))
     for name, index in indexed.items():
         if len(index) != len(order) or (order.get_indexer(index) < 0).any():
             raise ValueError(
                 f"views {first!r} and {name!r} have different row labels, so view {array!r}, an array, "
-                f"cannot be matched. {remedy}"
+                f"cannot be matched. {_index_too(array)}"
             )
+
+
+def _check_same_length(indexed: Mapping[str, pd.Index], arrays: Mapping[str, int]) -> None:
+    first, order = next(iter(indexed.items()))
+    array, n_rows = next(iter(arrays.items()))
+    if len(order) != n_rows:
+        raise ValueError(
+            f"view {array!r} is an array of {counted(n_rows, 'row')}, view {first!r} has {len(order)}. "
+            f"Arrays follow the rows of the first frame. {_index_too(array)}"
+        )
+
+
+def _index_too(array: str) -> str:
+    return f"Give {array!r} an index too: pd.DataFrame(X, index=...)."
 
 
 def _check_rows_in_common(indexed: Mapping[str, pd.Index]) -> None:

@@ -15,6 +15,7 @@ import numpy as np
 import pandas as pd
 from pandas.api import types as pdt
 
+from .advice import DataError, DataTypeError, Problem, Remedy
 from .wording import counted, first_few, quoted
 
 BLOCK_CELLS = 2**18
@@ -103,13 +104,13 @@ def not_zero_one(cells: np.ndarray) -> np.ndarray:
 # From a frame to numbers --------------------------------------------------------------------------------
 
 
-def read_numbers(frame: pd.DataFrame, name: str, text_remedy: str) -> np.ndarray:
+def read_numbers(frame: pd.DataFrame, name: str, text_remedies: tuple[Remedy, ...]) -> np.ndarray:
     """The frame as (N, D) numbers, NaN where missing; without a copy when it is one block.
 
     Raises
     ------
-    TypeError
-        A column holds something else; for text, `text_remedy` says what to do.
+    DataTypeError
+        Columns hold something else, all are named; for text, `text_remedies` say what to do.
     """
     block = numeric_block(frame)
     if block is not None:
@@ -117,21 +118,28 @@ def read_numbers(frame: pd.DataFrame, name: str, text_remedy: str) -> np.ndarray
             _refuse_large(frame, name, (block > EXACT_INTEGER) | (block < -EXACT_INTEGER))
         return block
     if frame.shape[1] == 1:
-        return _column_numbers(frame, name, text_remedy)[:, None]
+        return _column_numbers(frame, name, text_remedies)[:, None]
     values = np.empty(frame.shape)
+    problems: list[Problem] = []
     for places, part in column_parts(frame):
-        values[:, places] = read_numbers(part, name, text_remedy)
+        try:
+            values[:, places] = read_numbers(part, name, text_remedies)
+        except DataTypeError as error:
+            problems += error.problems
+    if problems:
+        raise DataTypeError(*problems)
     return values
 
 
-def _column_numbers(frame: pd.DataFrame, name: str, text_remedy: str) -> np.ndarray:
+def _column_numbers(frame: pd.DataFrame, name: str, text_remedies: tuple[Remedy, ...]) -> np.ndarray:
     """The numbers of a frame of one column."""
     column = frame.iloc[:, 0]
     if isinstance(column.dtype, pd.CategoricalDtype):
         column = column.astype(object)
     kind = column_kind(column)
     if kind != "number":
-        raise TypeError(f"view {name!r}: column {quoted(frame.columns[0])} {_not_numbers(column, kind, text_remedy)}")
+        why_not = _not_numbers(column, kind, text_remedies)
+        raise DataTypeError(why_not.of(f"view {name!r}, column {quoted(frame.columns[0])}"))
     observed = column.notna().to_numpy()
     cells = column[observed]
     if pdt.is_object_dtype(column.dtype) or pdt.is_integer_dtype(column.dtype):
@@ -143,17 +151,17 @@ def _column_numbers(frame: pd.DataFrame, name: str, text_remedy: str) -> np.ndar
     return values
 
 
-def _not_numbers(column: pd.Series, kind: str, text_remedy: str) -> str:
+def _not_numbers(column: pd.Series, kind: str, text_remedies: tuple[Remedy, ...]) -> Problem:
     if kind == "text":
         texts = [cell for cell in column.dropna() if isinstance(cell, _TEXT)]
         if looks_numeric(texts):
-            return f"holds numbers stored as text ({first_few(texts)}). Convert it first: pd.to_numeric(column)."
-        return f"holds text ({first_few(dict.fromkeys(texts))}). {text_remedy}"
+            return Problem(f"holds numbers stored as text ({first_few(texts)})", (Remedy.NUMBERS,))
+        return Problem(f"holds text ({first_few(dict.fromkeys(texts))})", text_remedies)
     if kind == "date":
-        return "holds dates or times. Turn them into numbers first, e.g. days since a fixed date."
+        return Problem("holds dates or times", (Remedy.LEAVE_OUT, Remedy.DATES))
     if kind == "complex":
-        return "holds complex numbers. Give their real and imaginary parts as two columns."
-    return f"holds values of type {kind}. Only numbers and missing values are allowed."
+        return Problem("holds complex numbers", (Remedy.TWO_COLUMNS,))
+    return Problem(f"holds values of type {kind}, not numbers", (Remedy.LEAVE_OUT,))
 
 
 def looks_numeric(texts: Any) -> bool:
@@ -164,11 +172,9 @@ def looks_numeric(texts: Any) -> bool:
 def _refuse_large(frame: pd.DataFrame, name: str, large: np.ndarray) -> None:
     if large.any():
         row, column = np.argwhere(large)[0]
-        raise ValueError(
-            f"view {name!r}: {counted(int(large.sum()), 'integer')} beyond 2**53, first "
-            f"{quoted(frame.iloc[row, column])} in {cell_name(frame, row, column)}. Floats cannot hold them "
-            "exactly: use .astype(float) if digits may be lost; leave the column out if it is an identifier."
-        )
+        what = f"{counted(int(large.sum()), 'integer')} beyond 2**53, which floats cannot hold exactly, first"
+        where = f"{quoted(frame.iloc[row, column])} in {cell_name(frame, row, column)}"
+        raise DataError(Problem(f"view {name!r}: {what} {where}", (Remedy.LEAVE_OUT, Remedy.FLOATS)))
 
 
 # Blocks of rows -----------------------------------------------------------------------------------------
@@ -188,9 +194,9 @@ def refuse_cells(
     values: np.ndarray,
     is_bad: Callable[[np.ndarray], np.ndarray],
     problem: str,
-    remedy: str,
+    *remedies: Remedy,
 ) -> None:
-    """One ValueError for all cells of which `is_bad` is true: how many, and where the first is."""
+    """One DataError for all cells of which `is_bad` is true: how many, and where the first is."""
     n_bad, first = 0, None
     for rows, cells in float_blocks(values):
         bad = is_bad(cells)
@@ -200,7 +206,7 @@ def refuse_cells(
         n_bad += int(bad.sum())
     if first is not None:
         bad_cells = f"{counted(n_bad, problem + ' value')}, first {quoted(values[first])}"
-        raise ValueError(f"view {name!r}: {bad_cells} in {cell_name(frame, *first)}. {remedy}")
+        raise DataError(Problem(f"view {name!r}: {bad_cells} in {cell_name(frame, *first)}", remedies))
 
 
 def cell_name(frame: pd.DataFrame, row: int, column: int) -> str:

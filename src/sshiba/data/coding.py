@@ -28,6 +28,7 @@ class Coding:
     container: str = "frame"  # what comes back: "array", "vector", "frame" or "series"
     dtypes: tuple[str, ...] = field(default=())  # one per column, for what comes back
     counts: tuple[bool, ...] = ()  # of a real view: which columns held whole numbers of 0 or more only
+    words: tuple[tuple[str, str] | None, ...] = ()  # of a binary view: what 0 and 1 are called, None: 0 and 1
 
     @property
     def latent_names(self) -> tuple:

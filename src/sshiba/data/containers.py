@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
 import pandas as pd
 from scipy import sparse
 
+from .advice import DataError, Problem, Remedy
 from .cells import shared_numpy_dtype
 from .coding import ORDERED_CATEGORY, Coding
+from .markers import without_markers
 from .wording import counted, first_few
 
 _NARROW = {"boolean": "bool", "integer": "int64", "floating": "float64", "mixed-integer-float": "float64"}
@@ -25,6 +27,7 @@ class Table:
     container: str  # "array", "vector", "frame" or "series"
     array_dtype: np.dtype | None = None  # of the user's array, which text and masked arrays lose in a frame
     label: Any = None  # the name of a series
+    markers: dict[Any, int] = field(default_factory=dict)  # how many texts of each column were taken for missing
 
     @property
     def has_index(self) -> bool:
@@ -69,6 +72,8 @@ def read_table(value: Any, name: str, allow_no_rows: bool = False) -> Table:
     else:
         table = _read_array(value, name)
     _check_labels(table.frame, name)
+    frame, markers = without_markers(table.frame)
+    table = replace(table, frame=frame, markers=markers) if markers else table
     if any(isinstance(dtype, pd.SparseDtype) for dtype in table.frame.dtypes):
         raise TypeError(f"view {name!r} has sparse columns. Give dense ones: frame.sparse.to_dense().")
     n_rows, n_columns = table.frame.shape
@@ -136,12 +141,14 @@ def _check_labels(frame: pd.DataFrame, name: str) -> None:
             f"view {name!r}: column names must be text or numbers, not {first_few(odd)}. Rename them, e.g. "
             "frame.columns = frame.columns.astype(str)."
         )
-    if not frame.index.is_unique:
-        twice = frame.index[frame.index.duplicated()].unique()
-        raise ValueError(
-            f"view {name!r}: duplicate index labels {first_few(twice)}. Rows are matched by label: make them "
-            "unique, e.g. frame.reset_index(drop=True) in every view."
-        )
+
+
+def check_unique_rows(index: pd.Index, name: str) -> None:
+    """Rows that are matched by label must have one each."""
+    if not index.is_unique:
+        twice = index[index.duplicated()].unique()
+        what = f"view {name!r}: duplicate index labels {first_few(twice)}, while rows are matched by label"
+        raise DataError(Problem(what, (Remedy.UNIQUE_ROWS,)))
 
 
 def _is_plain(label: Any) -> bool:

@@ -79,7 +79,7 @@ def _fill_frame(
     given: pd.DataFrame, matched: pd.DataFrame, decoded: np.ndarray, coding: Coding, index: pd.Index
 ) -> pd.DataFrame:
     """The given frame filled, as one block where it is one; columns unknown to the model stay as they are."""
-    rows = given.index.get_indexer(index)
+    rows = np.arange(len(index)) if given.index.equals(index) else given.index.get_indexer(index)
     dtypes = Table(given, "frame").dtypes
     if matched is given and numeric_block(given) is not None:
         block = fill_cells(given.to_numpy(), rows, restore_block(decoded, dtypes))
@@ -88,7 +88,7 @@ def _fill_frame(
     for j, place in enumerate(matched.columns.get_indexer(given.columns)):
         column = given.iloc[:, j]
         if place < 0:
-            columns[j] = column.reindex(index)
+            columns[j] = column if given.index.equals(index) else column.reindex(index)
         else:
             new = restore_column(decoded[:, place], dtypes[j], coding.levels)
             cells = column.to_numpy() if isinstance(column.dtype, np.dtype) else column.array

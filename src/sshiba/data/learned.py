@@ -5,6 +5,7 @@ The summary of all rows is the sum of the summaries of its chunks, so data that 
 
 from __future__ import annotations
 
+from collections import Counter
 from dataclasses import dataclass
 from typing import Any
 
@@ -97,3 +98,16 @@ class LabelSummary:
         for label, n in other.counts.items():
             counts[label] = counts.get(label, 0) + n
         return LabelSummary(self.features, counts, self.dtype)
+
+
+@dataclass(frozen=True, eq=False)
+class YesNoSummary:
+    """Columns that say yes or no: their numbers, and for columns of words (by place) how often each text occurs."""
+
+    numbers: NumberSummary
+    texts: dict[int, Counter[str]]
+
+    def __add__(self, other: YesNoSummary) -> YesNoSummary:
+        places = {*self.texts, *other.texts}
+        texts = {place: self.texts.get(place, Counter()) + other.texts.get(place, Counter()) for place in places}
+        return YesNoSummary(self.numbers + other.numbers, texts)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import warnings
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -10,13 +11,16 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from .cells import column_kind, holds_only_zero_one, looks_numeric
+from .advice import DataError, DataWarning, Problem
+from .cells import column_kind
 from .coding import Coding, plain_names
-from .wording import counted, first_few
+from .markers import log_markers, without_markers
+from .refusing import is_constant_text, refusal
+from .spellings import holds_yes_no
+from .wording import counted, first_few, quoted
 
 logger = logging.getLogger("sshiba")
 
-MOST_LEVELS = 50  # text of more is no category
 NUMERIC, BINARY = "numeric", "binary"  # the views that hold all columns of a kind
 
 
@@ -48,6 +52,8 @@ def split_training(frame: pd.DataFrame, option: Mapping[Any, Any] | None) -> Spl
         of the views made by type. Columns that are not named are split by type.
     """
     _check_columns(frame)
+    frame, markers = without_markers(frame)
+    log_markers(markers)
     columns: dict[str, list] = {}
     types: dict[Any, Any] = {}
     for name, given in (option or {}).items():
@@ -100,35 +106,47 @@ def _check_columns(frame: pd.DataFrame) -> None:
 
 def _part(frame: pd.DataFrame, columns: list) -> Any:
     """One column of labels as a Series, so that it comes back as one; else a frame."""
-    if len(columns) == 1 and column_kind(frame[columns[0]]) in ("text", "category"):
+    if len(columns) == 1 and column_kind(frame[columns[0]]) != "number" and not holds_yes_no(frame[columns]):
         return frame[columns[0]]
     return frame[columns]
 
 
 def by_type(frame: pd.DataFrame, alone: Sequence[Any] = (), taken: Sequence[Any] = ()) -> tuple[dict[str, list], str]:
-    """Numbers in one view, 0 / 1 in another, each column of labels in its own; `alone` have a view of their own, too.
+    """Numbers in one view, 0 / 1 and yes / no in another, each column of labels in its own, as have those in `alone`.
+
+    Columns with one label only are left aside, with one warning for all.
 
     No view has a name that is `taken`, that of another column among them. Also the name of the view of numbers.
 
     Raises
     ------
-    ValueError
+    DataError
         Columns that are no measurement: dates, identifiers, free text. All are named, with what to do.
     """
     taken_names = {str(name) for name in [*frame, *taken]}
     numeric, binary = (f"{name} columns" if name in taken_names else name for name in (NUMERIC, BINARY))
     views: dict[str, list] = {}
-    refused = []
+    refused: list[Problem] = []
+    constant: list[Any] = []
     for column in frame:
-        why_not = None if column in alone else refusal(frame[column])
+        if column in alone:
+            views[_free_name(str(column), views)] = [column]
+            continue
+        why_not = refusal(frame[column])
+        yes_no = why_not is None and holds_yes_no(frame[[column]])
         if why_not:
-            refused.append(f"column {column!r} {why_not}")
-        elif column in alone or column_kind(frame[column]) != "number":
+            refused.append(why_not.of(f"column {quoted(column)}"))
+        elif is_constant_text(frame[column]):
+            constant.append(column)
+        elif column_kind(frame[column]) != "number" and not yes_no:
             views[_free_name(str(column), views)] = [column]
         else:
-            views.setdefault(binary if holds_only_zero_one(frame[[column]]) else numeric, []).append(column)
+            views.setdefault(binary if yes_no else numeric, []).append(column)
     if refused:
-        raise ValueError("; ".join(refused) + ".")
+        raise DataError(*refused)
+    if constant:
+        columns_in_words = f"{counted(len(constant), 'column')} ({first_few(constant, 10)})"
+        warnings.warn(DataWarning(Problem(f"one label only in {columns_in_words}, left aside")), stacklevel=2)
     for name, columns in views.items():
         logger.info("view %r: %s, %s", name, counted(len(columns), "column"), first_few(columns, 5))
     return views, numeric
@@ -139,58 +157,13 @@ def _free_name(name: str, taken: Collection[str]) -> str:
     return next(free for free in (name, *(f"{name} ({n})" for n in range(2, 10**6))) if free not in taken)
 
 
-def refusal(column: pd.Series) -> str | None:
-    """Why a column cannot be a feature, and what to do; None if it can."""
-    values = column.dropna()
-    try:
-        n_distinct = values.nunique()
-    except TypeError:
-        return "holds lists or other objects: leave it out, or give numbers or labels"
-    if len(values) == 0:
-        return "has no values: leave it out"
-    if isinstance(column.dtype, pd.DatetimeTZDtype | pd.PeriodDtype) or column.dtype.kind in "mM":
-        return "holds dates or times: leave it out, or give the days since some date"
-    if column_kind(column) == "number":
-        whole = column.dtype.kind in "iu" and len(values) == len(column) == n_distinct >= 20
-        if whole and values.max() - values.min() == len(values) - 1:
-            return "numbers the rows: leave it out, or make it the index"
-        return None
-    if isinstance(column.dtype, pd.CategoricalDtype):
-        return None
-    texts = values[[isinstance(value, str) for value in values]]
-    words = texts[pd.to_numeric(texts, errors="coerce").isna()]
-    if 0 < len(words) < len(values) and 2 * words.nunique() <= n_distinct:
-        return (
-            f"mixes numbers and text such as {words.iloc[0]!r}: if that means missing, say so; else make it one of them"
-        )
-    if n_distinct <= 2:
-        return None
-    commas = texts.str.match(r"^[+-]?\d+,\d+$")
-    if len(texts) and 2 * commas.sum() > len(texts):
-        return f"holds numbers with a comma such as {texts[commas].iloc[0]!r}: name the decimal mark, or take it out"
-    if looks_numeric(texts):
-        return f"holds numbers written as text such as {texts.iloc[0]!r}: convert it with pd.to_numeric"
-    if len(texts) and _are_dates(texts):
-        return f"holds dates such as {texts.iloc[0]!r}: leave it out, or give the days since some date"
-    if n_distinct == len(values) > 5:
-        return "has a different text in every row, as identifiers do: leave it out, or make it the index"
-    if n_distinct > MOST_LEVELS or (n_distinct > 10 and 3 * n_distinct > len(values)):
-        return f"is free text ({n_distinct} different values): leave it out, or code it in at most {MOST_LEVELS} levels"
-    return None
-
-
-def _are_dates(texts: pd.Series) -> bool:
-    some = texts.head(20)
-    digits = some.str.contains(r"\d{1,4}[-/.]\d{1,2}[-/.]\d{1,4}", regex=True)
-    return bool(digits.all()) and bool(pd.to_datetime(some, errors="coerce", format="mixed").notna().all())
-
-
 # ------------------------------------------------------------------------------------------------- new tables
 
 
 def split_new(frame: pd.DataFrame, codings: Mapping[str, Coding]) -> dict[str, Any]:
     """The views of a new table: those of which it has a column; columns it lacks are missing."""
     _check_columns(frame)
+    frame, _ = without_markers(frame)
     known = [column for coding in codings.values() for column in coding.features]
     views: dict[str, Any] = {}
     for name, coding in codings.items():

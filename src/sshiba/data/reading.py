@@ -16,13 +16,16 @@ import numpy as np
 import pandas as pd
 
 from ..core.coded import CodedView
+from .advice import DataTypeError, DataWarning, Problem, Remedy
 from .alignment import align
 from .border import as_views
 from .containers import Table, match_columns, read_table
+from .markers import is_text, log_markers, suspects
 from .one_table import SplitTable, is_one_table, split_new, split_training
 from .schema import Schema
+from .spellings import spellings, text_counts
 from .types import VIEW_TYPES, View
-from .wording import first_few, quoted
+from .wording import counted, first_few, quoted
 
 logger = logging.getLogger("sshiba")
 
@@ -52,6 +55,7 @@ def read_training(
     index, rows = align(tables, training=True)
     schema = Schema({}, {}, dict(split.reasons), split.columns)
     data = {}
+    log_markers({column: n for table in tables.values() for column, n in table.markers.items()})
     for name, table in tables.items():
         if name in given:
             view = as_view(given[name], name)
@@ -62,7 +66,37 @@ def read_training(
         schema.types[name] = view
         schema.codings[name] = replace(coding, container=table.container, dtypes=table.dtypes)
         data[name] = view.encode(table.frame, name, coding, dtype).take(rows[name])
+    _warn_labels(schema, tables)
     return schema, data, index
+
+
+def _warn_labels(schema: Schema, tables: Mapping[str, Table]) -> None:
+    """One warning for all labels that look like markers, and for spellings that differ only in case and blanks."""
+    marks: dict[Any, Any] = {}
+    ways: dict[Any, Any] = {}
+    for name, coding in schema.codings.items():
+        column = tables[name].frame.iloc[:, 0]
+        if coding.levels is None or not is_text(column.dtype):
+            continue
+        counts, whose = text_counts(column), coding.features[0] if schema.one_table else name
+        odd = suspects(coding.levels)
+        if odd:
+            marks[whose] = (sum(counts[label] for label in odd), odd)
+        same = [some for some in spellings(counts).values() if len(some) > 1]
+        if same:
+            ways[whose] = (sum(map(len, same)) - len(same), [label for some in same for label in some])
+    problems = []
+    if marks:
+        cells = counted(sum(n for n, _ in marks.values()), "label")
+        listed = "; ".join(f"{quoted(whose)}: {first_few(odd, 5)}" for whose, (_, odd) in marks.items())
+        verb = "looks" if cells.startswith("1 ") else "look"
+        problems.append(Problem(f"{cells} that {verb} like missing ({listed})", (Remedy.MISSING,)))
+    if ways:
+        n = counted(sum(n for n, _ in ways.values()), "label")
+        listed = "; ".join(f"{quoted(whose)}: {first_few(some, 5)}" for whose, (_, some) in ways.items())
+        problems.append(Problem(f"{n} spelled in several ways ({listed})", (Remedy.SPELLINGS,)))
+    if problems:
+        warnings.warn(DataWarning(*problems), stacklevel=3)
 
 
 def training_views(data: Any, types: Mapping[Any, Any] | None) -> SplitTable:
@@ -81,7 +115,8 @@ def new_views(schema: Schema, given: Any) -> Mapping[str, Any]:
     if not is_one_table(given):
         return given
     if not schema.one_table:
-        raise TypeError(f"the model was fitted to several views: give a dict of some of {first_few(schema.types, 10)}.")
+        what = f"the model was fitted to several views, {first_few(schema.types, 10)}, and this is one table"
+        raise DataTypeError(Problem(what, (Remedy.SEVERAL_VIEWS,)))
     return split_new(given, schema.codings)
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -59,6 +59,17 @@ class Schema:
             and bool(np.all(np.abs(a.scale - b.scale) <= ROUNDING * a.scale))
             for a, b in zip(self.codings.values(), other.codings.values())
         )
+
+    @property
+    def labels_by_column(self) -> dict[Any, tuple | None]:
+        """Of one table: column -> its labels, None where it has none."""
+        if not self.one_table:
+            return {}
+        return {feature: coding.levels for coding in self.codings.values() for feature in coding.features}
+
+    def with_unseen(self, unseen: str) -> Schema:
+        """The same, with labels that training never saw "missing" or an "error"."""
+        return replace(self, types={name: view.with_unseen(unseen) for name, view in self.types.items()})
 
     def place(self, name: str) -> int:
         """The place of a view among all."""

@@ -13,6 +13,7 @@ from sklearn.base import clone
 from ..core.coded import CodedView
 from ..core.random import seed_sequence
 from ..data.reading import read_training, training_views
+from ..data.spellings import zero_one
 from ..fitted.fitted import fitted_of
 from .hiding import hide_cells, keep_cells, quiet_fit
 from .metrics import auc_mc, binary_log_likelihood, class_codes, class_log_likelihood, coverage, normal_log_likelihood
@@ -149,7 +150,7 @@ def _check(fitted: Any, shown: Any, name: str, view: Any, index: pd.Index, hidde
         return Check(kind, coding.features, hidden, known, mean, std, coding.centre, coding.scale)
     proba = np.asarray(fitted.predict_proba(shown, name, use_target=True))
     if name not in fitted.classes_:
-        return Check(kind, coding.features, hidden, truth.astype(float), proba)
+        return Check(kind, coding.features, hidden, zero_one(truth), proba)
     rows = hidden[:, 0]
     known = np.full(proba.shape, np.nan)
     known[rows] = class_codes(fitted.classes_[name], truth[rows, 0])[:, None] == np.arange(proba.shape[1])

@@ -20,6 +20,7 @@ from sklearn.model_selection import KFold, StratifiedKFold
 from ..core.random import seed_sequence
 from ..data.one_table import same_name
 from ..data.reading import read_training, training_views
+from ..data.spellings import zero_one
 from ..data.types import View
 from .hiding import hide_cells, keep_cells, quiet_fit, take_rows
 from .metrics import auc_mc, binary_log_likelihood, class_codes, class_log_likelihood, normal_log_likelihood
@@ -177,7 +178,7 @@ def score_target(fitted: Any, given: Mapping[str, Any], target: str, truth: np.n
         return normal_log_likelihood(truth.astype(float), np.reshape(mean, shape), np.reshape(std, shape))
     proba = np.asarray(fitted.predict_proba(given, target, use_target=True))
     if target not in fitted.classes_:
-        known = truth.astype(float)
+        known = zero_one(truth)
         return auc_mc(known, proba).value if scoring == "auc" else binary_log_likelihood(known, proba)
     codes = class_codes(fitted.classes_[target], truth[:, 0])
     return auc_mc(codes, proba).value if scoring == "auc" else class_log_likelihood(codes, proba)

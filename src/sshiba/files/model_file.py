@@ -98,6 +98,7 @@ def pack(model: StoredModel) -> tuple[dict[str, Any], dict[str, np.ndarray]]:
         "settings": {name: plain(value) for name, value in model.settings.items()},
         "priors": asdict(model.priors),
         "n_rows": len(fit.factors),
+        "reading": fit.reading,
         "one_table": schema.one_table,
         "columns": [tagged(name) for name in schema.columns],
         "views": [
@@ -156,6 +157,7 @@ def unpack(header: dict[str, Any], arrays: dict[str, np.ndarray]) -> StoredModel
         restarts=tuple(Restart(**row, path=arrays[f"path.{i}"]) for i, row in enumerate(result["inits"])),
         provenance={str(key): str(value) for key, value in header["provenance"].items()},
         dtype=settings["dtype"],
+        reading=header.get("reading"),
     )
     sizes = [
         (fit.factors.shape, (n_rows, n_components)),
@@ -211,6 +213,7 @@ def pack_coding(coding: Coding) -> dict[str, Any]:
         "container": coding.container,
         "dtypes": list(coding.dtypes),
         "counts": list(coding.counts),
+        "words": [None if pair is None else list(pair) for pair in coding.words],
     }
 
 
@@ -221,6 +224,7 @@ def unpack_coding(entry: dict[str, Any], arrays: dict[str, np.ndarray]) -> Codin
         container=entry["container"],
         dtypes=tuple(entry["dtypes"]),
         counts=tuple(entry.get("counts", ())),
+        words=tuple(None if pair is None else tuple(pair) for pair in entry.get("words", [])),
         **{name: arrays[name] for name in CODING_ARRAYS},
     )
 

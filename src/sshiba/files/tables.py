@@ -1,271 +1,326 @@
-"""Tables from files and into files, by the ending of their names; "-" is standard input or output."""
+"""Tables from files: what their cells mean, and the same cells as they were written."""
 
 from __future__ import annotations
 
-import csv
-import io
-import sys
-import warnings
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pandas as pd
 
+from ..data.dates import date_columns, date_features
+from ..data.markers import MISSING, log_markers, without_markers
+from ..data.spellings import normalise_labels
 from ..data.wording import first_few
-from .atomic import replacing
-
-TABLES = (".csv", ".tsv", ".txt", ".parquet")  # that can be written
-SEPARATORS = {".csv": ",", ".tsv": "\t", ".txt": "\t"}
-ENDINGS = (*SEPARATORS, ".parquet", ".npz", ".h5mu", ".h5ad")
-MISSING = ("", "NA", "N/A", "#N/A", "<NA>", "NaN", "nan", "NULL", "null")  # what means missing, besides --missing
-NO_NAME = "Unnamed: 0"  # pandas' name of a first column without one: the row names that it writes itself
-
+from .formats import NO_NAME, STREAM, TEXTS, FileError, ending_of, needing
+from .number_marks import AmbiguousMarksError, NumberColumn, NumberFormat, read_numbers
+from .reading_options import LearnedReading, Reading
+from .text_files import Dialect, TextFile, file_size
+from .view_files import read_views
 
 LONG = 200 * 2**20  # bytes of a text file that is read in parts
 PART_ROWS = 20_000
 
 
-class FileError(ValueError):
-    """A file that cannot be read or written, and what to do."""
+@dataclass(frozen=True, eq=False)
+class FileTable:
+    """A table as it is written, cell by cell, and the same as values."""
+
+    given: pd.DataFrame  # all columns in their order; of text files all text
+    values: pd.DataFrame  # what the model is to see, rows named
+    name_column: Any = None  # of `given`: where the names of the rows are
+    dialect: Dialect | None = None  # None: not a text file
+    formats: Mapping[Any, NumberFormat] = field(default_factory=dict)
+    whole: frozenset = frozenset()  # columns of whole numbers
+
+    def filled(self, found: pd.DataFrame) -> tuple[pd.DataFrame, list[Any]]:
+        """What was given with its holes filled from `found`, and the columns of whole numbers that were rounded for it.
+
+        What was seen stays to the last character; a value that the column has elsewhere is written as it is there.
+        """
+        out, rounded = self.given.copy(), []
+        for place, name in enumerate(self.given.columns):
+            if name not in self.values or name not in found:
+                continue
+            holes = (self.values[name].isna() & found[name].notna()).to_numpy()
+            if not holes.any():
+                continue
+            new = found[name]
+            if name in self.whole and (whole := new.astype(float).round()).ne(new.astype(float))[holes].any():
+                new = whole
+                rounded.append(name)
+            cells = self._cells(place, name, new, holes)
+            out.isetitem(place, cells)
+        return out, rounded
+
+    def _cells(self, place: int, name: Any, new: pd.Series, holes: np.ndarray) -> Any:
+        """A column of `given`, filled; `name` is that of its place."""
+        if self.dialect is None:
+            return new.astype(self.given.dtypes.iloc[place]).array if name in self.whole else new.array
+        cells = self.given.iloc[:, place].to_numpy(dtype=object, copy=True)
+        known = dict(zip(self.values[name][~holes], cells[~holes]))
+        how = self.formats.get(name, NumberFormat())
+        cells[holes] = [known.get(value, _written(value, how)) for value in new[holes]]
+        return cells
+
+
+def _written(value: Any, how: NumberFormat) -> str:
+    return how.write(float(value)) if isinstance(value, int | float | np.number) else str(value)
 
 
 # ------------------------------------------------------------------------------------------------------ reading
 
 
-@dataclass(frozen=True)
-class Reading:
-    """How tables are read."""
-
-    index: str | None = None  # column with the names of the rows; a first column without a name is taken by itself
-    drop: Sequence[str] = ()  # columns to leave out of the model
-    encoding: str = "utf-8"
-    missing: Sequence[str] = ()  # texts that mean missing, besides MISSING
-    separator: str | None = None  # None: found in the first line
-    decimal: str | None = None  # None: a point; a comma where semicolons separate
+def read(path: str, how: Reading, learned: LearnedReading | None = None) -> Any:
+    """A FileTable, or views (.npz, .h5mu, .h5ad)."""
+    return read_together([path], how, learned)
 
 
-@dataclass(frozen=True)
-class TextTable:
-    """A table as it is written, cell by cell, and the same as values."""
-
-    texts: pd.DataFrame  # all columns, all text
-    values: pd.DataFrame  # without the columns that were dropped
-
-    def filled(self, found: pd.DataFrame) -> pd.DataFrame:
-        """The texts, with the holes of `values` filled from `found`; what was seen stays to the last character.
-
-        A value that the column has elsewhere is written as it is there.
-        """
-        out = self.texts.copy()
-        for name in self.values:
-            column = self.values[name]
-            holes = column.isna().to_numpy()
-            if holes.any():
-                written = dict(zip(column[~holes], self.texts[name][~holes]))
-                out.loc[holes, name] = [written.get(value, _written(value)) for value in found[name][holes]]
-        return out
+def read_together(paths: Sequence[str], how: Reading, learned: LearnedReading | None = None) -> Any:
+    """One table from several files, side by side: rows by name where they have names, else by place."""
+    raw = [_read_raw(path, how, learned) for path in paths]
+    if len(raw) == 1 and not isinstance(raw[0], _Raw):
+        return raw[0]
+    if not all(isinstance(part, _Raw) for part in raw):
+        raise FileError("several files must all be tables: .csv, .tsv, .parquet, .feather or .xlsx.")
+    dropped = _columns_to_drop(how.drop, [name for part in raw for name in part.frame], paths)
+    parts = [_as_table(part, how, learned, dropped) for part in raw]
+    return parts[0] if len(parts) == 1 else _beside(parts, paths)
 
 
-def _written(value: Any) -> str:
-    return f"{value:.6g}" if isinstance(value, float | np.floating) else str(value)
+@dataclass(frozen=True, eq=False)
+class _Raw:
+    """A table before its cells mean anything."""
+
+    path: str
+    frame: pd.DataFrame
+    dialect: Dialect | None
 
 
-def read(path: str, how: Reading) -> Any:
-    """A TextTable, a DataFrame (.parquet), or views (.npz, .h5mu, .h5ad)."""
+def _read_raw(path: str, how: Reading, learned: LearnedReading | None) -> Any:
     ending = ending_of(path)
     try:
-        if ending in SEPARATORS:
-            texts, how = _read_text(path, how)
-            return as_values(texts, path, how)
+        if path != STREAM and not Path(path).exists():
+            raise FileNotFoundError
+        if ending in TEXTS:
+            file = _open_text(path, how, learned)
+            return _Raw(path, next(file.texts()), file.dialect)
         if ending == ".parquet":
-            frame = _needing("parquet", lambda: pd.read_parquet(path))
-            return _arranged(frame, path, how).drop(columns=list(how.drop))
-        if ending == ".npz":
-            return _read_npz(path)
-        return _read_annotated(path, ending)
+            return _Raw(path, needing("parquet", lambda: pd.read_parquet(path)), None)
+        if ending == ".feather":
+            return _Raw(path, needing("parquet", lambda: pd.read_feather(path)), None)
+        if ending == ".xlsx":
+            return _Raw(
+                path, needing("excel", lambda: pd.read_excel(path, keep_default_na=False, na_values=[""])), None
+            )
+        return read_views(path, ending)
     except FileNotFoundError:
         raise FileError(f"there is no file {path!r}.") from None
     except PermissionError:
         raise FileError(f"{path!r} may not be read.") from None
     except IsADirectoryError:
         raise FileError(f"{path!r} is a folder; give a file.") from None
-    except UnicodeDecodeError:
-        words = f"{path!r} is not written in {how.encoding}: name its encoding, such as --encoding latin-1."
-        raise FileError(words) from None
-    except LookupError:
-        raise FileError(f"there is no encoding {how.encoding!r}.") from None
     except FileError:
         raise
-    except (ValueError, OSError) as error:
+    except (ValueError, OSError, EOFError) as error:
         raise FileError(f"{path!r} cannot be read: {str(error).splitlines()[0]}.") from error
 
 
-def ending_of(path: str) -> str:
-    if path == "-":
-        return ".csv"
-    ending = Path(path).suffix.lower()
-    if ending not in ENDINGS:
-        raise FileError(f"{path!r}: the ending says the format, one of {', '.join(ENDINGS)}.")
-    return ending
+def _open_text(path: str, how: Reading, learned: LearnedReading | None) -> TextFile:
+    usual = learned.dialect if learned is not None else None
+    return TextFile.open(path, how.separator, how.encoding, usual)
 
 
-def _read_text(path: str, how: Reading, chunks: int | None = None) -> tuple[Any, Reading]:
-    """All cells as text, with `chunks` so many rows at a time; and how they are read, now that the file was seen."""
-    source: Any = path
-    if path == "-":
-        source = io.StringIO(sys.stdin.read())
-    elif Path(path).stat().st_size == 0:
-        raise FileError(f"{path!r} is empty.")
-    line = _first_line(source, how.encoding)
-    separator = separator_of(line, path, how)
-    how = replace(how, separator=separator, decimal=how.decimal or ("," if separator == ";" else "."))
-    header = next(csv.reader([line], delimiter=separator), [])
-    twice = [name for i, name in enumerate(header) if name in header[:i]]
-    if twice:
-        raise FileError(f"{path!r} has several columns of the name {first_few(twice)}: rename them.")
+def _columns_to_drop(asked: Sequence[str], columns: Sequence[Any], paths: Sequence[str]) -> set[Any]:
+    """The columns that are named, one by one or with commas between them."""
+    by_text = {str(name): name for name in columns}
+    names = [part for text in asked for part in ([text] if text in by_text else text.split(","))]
+    unknown = [name for name in names if name not in by_text]
+    if unknown:
+        where = repr(paths[0]) if len(paths) == 1 else "none of the files"
+        has = "has no column" if len(paths) == 1 else "has a column"
+        raise FileError(f"--drop: {where} {has} {first_few(unknown)}; the columns are {first_few(columns, 10)}.")
+    return {by_text[name] for name in names}
+
+
+def _as_table(raw: _Raw, how: Reading, learned: LearnedReading | None, dropped: set[Any]) -> FileTable:
+    """Rows named, cells understood."""
+    if learned is not None:
+        dropped = dropped | {name for name in raw.frame if str(name) in learned.how.drop}
+        how = _joined(how, learned.how)
+    name_column = _name_column(raw, how, learned)
+    frame = raw.frame
+    if name_column is not None:
+        names = frame[name_column]
+        if (names.astype(str).str.strip() == "").any() or names.isna().any():
+            raise FileError(f"{raw.path!r}: some rows have no name in {name_column or 'the first column'!r}.")
+        frame = frame.drop(columns=name_column)
+        frame.index = pd.Index(names, name=name_column if name_column not in ("", NO_NAME) else None)
+    if len(frame) == 0 or frame.shape[1] == 0:
+        raise FileError(f"{raw.path!r} has no {'rows' if len(frame) == 0 else 'columns'}.")
+    blank = {name for name in frame if str(name) == "" and raw.dialect is not None and (frame[name] == "").all()}
+    frame = frame.drop(columns=[name for name in frame if name in dropped | blank])
+    levels = learned.levels if learned is not None else {}
+    formats: dict[Any, NumberFormat] = {}
+    if raw.dialect is None:
+        values, dialect = _meant(frame, how), None
+        whole = frozenset(name for name in values if _is_whole(values[name], raw.path))
+    else:
+        usual = learned.dialect.decimal if learned is not None and learned.dialect is not None else None
+        values, formats, decimal = _understood(frame, raw, how, levels, usual)
+        dialect = replace(raw.dialect, decimal=decimal)
+        whole = frozenset(name for name, one in formats.items() if one.whole)
+    if how.normalise_labels:
+        values = normalise_labels(values, {name: known for name, known in levels.items() if known is not None})
+    values = _with_dates(values, how)
+    return FileTable(raw.frame, values, name_column, dialect, formats, whole)
+
+
+def _joined(how: Reading, learned: Reading) -> Reading:
+    """What is said now, and what was said for the model where nothing is said now."""
+    return replace(
+        how,
+        missing=(*how.missing, *learned.missing),
+        not_missing=(*how.not_missing, *learned.not_missing),
+        normalise_labels=how.normalise_labels or learned.normalise_labels,
+        dates=how.dates or learned.dates,
+    )
+
+
+def _name_column(raw: _Raw, how: Reading, learned: LearnedReading | None) -> Any:
+    """Where the names of the rows are: as said now, as for the model, or a first column without a name."""
+    by_text = {str(name): name for name in raw.frame}
+    if how.index is not None:
+        if how.index not in by_text:
+            has = f"it has {first_few(raw.frame, 10)}"
+            raise FileError(f"--index: {raw.path!r} has no column {how.index!r}; {has}.")
+        return by_text[how.index]
+    if learned is not None and learned.how.index in by_text:
+        return by_text[str(learned.how.index)]
+    first = raw.frame.columns[0] if raw.frame.shape[1] else None
+    return first if first in ("", NO_NAME) and raw.frame.shape[1] > 1 else None
+
+
+def _is_whole(column: pd.Series, path: str) -> bool:
+    """Whole numbers by their dtype; a workbook has no such dtype, so there by their values."""
+    if pd.api.types.is_integer_dtype(column.dtype):
+        return True
+    seen = column.dropna()
+    in_workbook = path.lower().endswith(".xlsx") and pd.api.types.is_float_dtype(column.dtype)
+    return in_workbook and len(seen) > 0 and bool((seen == seen.round()).all())
+
+
+def _meant(frame: pd.DataFrame, how: Reading) -> pd.DataFrame:
+    """A table that has numbers of its own: markers that are named are missing."""
+    frame, _ = without_markers(frame, how.missing)
+    numbers = pd.to_numeric(pd.Series(list(how.missing), dtype=object), errors="coerce").dropna()
+    return frame.mask(frame.isin(list(numbers))) if len(numbers) else frame
+
+
+def _understood(
+    texts: pd.DataFrame, raw: _Raw, how: Reading, levels: Mapping[Any, tuple | None], usual: str | None
+) -> tuple[pd.DataFrame, dict[Any, NumberFormat], str]:
+    """What the cells of a text file mean: numbers where all of a column are numbers, else text."""
+    assert raw.dialect is not None
+    markers = (MISSING - set(how.not_missing)) | set(how.missing)
+    seen = {name: texts[name].where(~texts[name].str.strip().isin(markers)) for name in texts}
+    log_markers({name: int(((column.isna()) & (texts[name] != "")).sum()) for name, column in seen.items()})
+    numbers = {}
+    for name, column in seen.items():
+        known = column.dropna()
+        if len(known) and levels.get(name) is None and (name in levels or not _are_codes(known)):
+            found = NumberColumn.of(known)
+            if found is not None:
+                numbers[name] = found
     try:
-        texts = pd.read_csv(
-            source,
-            sep=separator,
-            encoding="utf-8-sig" if how.encoding.lower() in ("utf-8", "utf8") else how.encoding,
-            dtype=str,
-            keep_default_na=False,
-            index_col=False,
-            chunksize=chunks,
-        )
-        return texts, how
-    except pd.errors.EmptyDataError:
-        raise FileError(f"{path!r} is empty.") from None
-    except pd.errors.ParserError as error:
-        words = str(error).split("C error: ")[-1].strip()
-        raise FileError(f"{path!r} has lines of different lengths ({words}): mend them, or quote their text.") from None
+        read, decimal = read_numbers(numbers, how.decimal_mark, raw.dialect.separator, usual)
+    except AmbiguousMarksError as error:
+        listed = "; ".join(f"column {name!r}: {text!r}" for name, text in list(error.examples.items())[:5])
+        mark = "," if "," in next(iter(error.examples.values())) else "."
+        words = f"{raw.path!r}: is {mark!r} a thousands mark or a decimal mark ({listed})?"
+        raise FileError(f"{words} Say --thousands {mark!r} or --decimal {mark!r}.") from None
+    columns = {}
+    for name, column in seen.items():
+        if name in read:
+            columns[name] = read[name][0].reindex(column.index) if column.isna().any() else read[name][0]
+        else:
+            columns[name] = _labels(column, levels.get(name), how)
+    values = pd.DataFrame({place: column.array for place, column in enumerate(columns.values())}, index=texts.index)
+    values.columns = texts.columns
+    return values, {name: form for name, (_, form) in read.items()}, decimal
 
 
-def separator_of(line: str, path: str, how: Reading) -> str:
-    """The one that is asked for, or the one that the first line holds most of; a .tsv file has tabs."""
-    if how.separator is not None:
-        return {"tab": "\t", "\\t": "\t"}.get(how.separator, how.separator)
-    if Path(path).suffix.lower() == ".tsv":
-        return "\t"
-    return max(",;\t", key=line.count)
+def _labels(column: pd.Series, levels: tuple | None, how: Reading) -> pd.Series:
+    """Text, as the labels that a model knows where it knows them; declared categories where markers are labels."""
+    if levels is not None:
+        by_text = {str(level): level for level in levels}
+        numbers = {float(level): level for level in levels if isinstance(level, int | float)}
 
+        def known(text: Any) -> Any:
+            if not isinstance(text, str) or text in by_text:
+                return by_text.get(text, text)
+            return numbers.get(float(pd.to_numeric(text, errors="coerce")), text)
 
-def as_values(texts: pd.DataFrame, path: str, how: Reading) -> TextTable:
-    """What the cells mean: numbers where all of a column are numbers, True and False, else text."""
-    texts = _arranged(texts, path, how)
-    marks = [*MISSING, *how.missing]
-    values = {name: _column(texts[name], marks, how.decimal or ".") for name in texts if name not in set(how.drop)}
-    return TextTable(texts, pd.DataFrame(values, index=texts.index))
-
-
-def _column(texts: pd.Series, marks: Sequence[str], decimal: str) -> pd.Series:
-    seen = texts.where(~texts.str.strip().isin(marks))
-    known = seen.dropna()
-    if len(known) and known.str.lower().isin(["true", "false"]).all():
-        return seen.str.lower().map({"true": True, "false": False}).astype("boolean" if seen.isna().any() else bool)
-    for mark in dict.fromkeys([decimal, "."]):
-        numbers = pd.to_numeric(seen.str.replace(mark, ".", regex=False), errors="coerce")
-        if len(known) and numbers.notna().sum() == len(known) and not _are_codes(known):
-            return numbers
-    return seen.astype(object).where(seen.notna(), None)
+        return pd.Series([None if pd.isna(cell) else known(cell) for cell in column], dtype=object)
+    labels = column.astype(object).where(column.notna(), None)
+    return labels.astype("category") if labels.isin(list(how.not_missing)).any() else labels
 
 
 def _are_codes(known: pd.Series) -> bool:
     """Numbers with leading zeros, such as 007, are names."""
-    return bool(known.str.match(r"^0\d").any())
+    return bool(known.str.match(r"^\s*0\d").any())
 
 
-def _first_line(source: Any, encoding: str) -> str:
-    if isinstance(source, io.StringIO):
-        line = source.readline()
-        source.seek(0)
-    else:
-        with open(source, encoding=encoding) as file:
-            line = file.readline()
-    return line.lstrip("\ufeff")
+def _with_dates(values: pd.DataFrame, how: Reading) -> pd.DataFrame:
+    if how.dates == "features":
+        return date_features(values)
+    return values.drop(columns=date_columns(values)) if how.dates == "leave-out" else values
 
 
-def _read_npz(path: str) -> dict[str, np.ndarray]:
-    with np.load(path, allow_pickle=False) as file:
-        views = {name: file[name] for name in file.files}
-    wrong = [name for name, array in views.items() if array.ndim not in (1, 2)]
-    if not views or wrong:
-        raise FileError(
-            f"{path!r} must hold arrays of rows by features" + (f", not {first_few(wrong)}." if wrong else ".")
-        )
-    return views
-
-
-def _read_annotated(path: str, ending: str) -> Any:
-    def load() -> Any:
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore", FutureWarning)  # mudata's own, which users cannot mend
-            import mudata
-
-            return mudata.read_h5mu(path) if ending == ".h5mu" else mudata.read_h5ad(path)
-
-    if not Path(path).is_file():
-        raise FileNotFoundError(path)
-    return _needing("mudata", load)
-
-
-def _needing(extra: str, load: Callable[[], Any]) -> Any:
-    try:
-        return load()
-    except ImportError:
-        raise FileError(f"this format needs the extra {extra!r}: pip install 'sshiba[{extra}]'.") from None
-
-
-def _arranged(frame: pd.DataFrame, path: str, how: Reading) -> pd.DataFrame:
-    """Rows named, names checked."""
-    index = how.index
-    for name in [*how.drop, *([index] if index is not None else [])]:
-        if name not in frame:
-            raise FileError(f"{path!r} has no column {name!r}; it has {first_few(frame, 10)}.")
-    if index is None and len(frame.columns) and frame.columns[0] == NO_NAME:
-        index = NO_NAME
-    if index is not None:
-        frame = frame.set_index(index)
-        if index == NO_NAME:
-            frame.index.name = None
-        if (frame.index.astype(str).str.strip() == "").any():
-            raise FileError(f"{path!r}: some rows have no name in {index!r}.")
-        if not frame.index.is_unique:
-            twice = frame.index[frame.index.duplicated()]
-            raise FileError(f"{path!r}: several rows are named {first_few(twice.unique())}; names must differ.")
-    if frame.shape[0] == 0 or frame.shape[1] == 0:
-        raise FileError(f"{path!r} has no {'rows' if frame.shape[0] == 0 else 'columns'}.")
-    return frame
-
-
-def read_together(paths: Sequence[str], how: Reading) -> Any:
-    """One table from several files, side by side: rows by name where they have names, else by place."""
-    parts = [read(path, how) for path in paths]
-    if len(parts) == 1:
-        return parts[0]
-    if not all(isinstance(part, TextTable | pd.DataFrame) for part in parts):
-        raise FileError("several files must all be tables: .csv, .tsv or .parquet.")
-    frames = [values_of(part) for part in parts]
-    columns = [column for frame in frames for column in frame]
+def _beside(parts: Sequence[FileTable], paths: Sequence[str]) -> FileTable:
+    """Several tables as one."""
+    columns = [column for part in parts for column in part.values]
     twice = sorted({str(column) for column in columns if columns.count(column) > 1})
     if twice:
         raise FileError(f"columns {first_few(twice)} are in more than one file: rename them, or --drop them.")
-    named = [not isinstance(frame.index, pd.RangeIndex) for frame in frames]
+    named = [part.name_column is not None or not isinstance(part.values.index, pd.RangeIndex) for part in parts]
     if any(named) and not all(named):
         raise FileError("some files name their rows and some do not: name them in all (--index).")
-    if not any(named) and len({len(frame) for frame in frames}) > 1:
-        raise FileError(
-            "the files have different numbers of rows: name the rows (--index), so that they can be matched."
-        )
-    return pd.concat(frames, axis=1)
+    if not any(named) and len({len(part.values) for part in parts}) > 1:
+        words = "name the rows (--index), so that they can be matched."
+        raise FileError(f"the files have different numbers of rows: {words}")
+    for path, part in zip(paths, parts):
+        index = part.values.index
+        if not index.is_unique:
+            again = first_few(index[index.duplicated()].unique())
+            raise FileError(f"{path!r}: several rows are named {again}; to match several files, names must differ.")
+    texts = parts[0].dialect is not None and all(part.dialect is not None for part in parts)
+    sides = []
+    for part in parts:
+        side = part.given if texts else part.values
+        kept = [name for name in side if texts is False or name != part.name_column]
+        sides.append(side[kept].set_axis(part.values.index))
+    given = pd.concat(sides, axis=1)
+    values = pd.concat([part.values for part in parts], axis=1)
+    given = given.loc[:, ~given.columns.duplicated()].reindex(values.index)
+    formats = {name: form for part in parts for name, form in part.formats.items()}
+    whole = frozenset(name for part in parts for name in part.whole)
+    if not texts:
+        return FileTable(given, values, None, None, {}, whole)
+    name_column = parts[0].name_column
+    given = given.fillna("")
+    if name_column is not None:
+        given.insert(0, name_column, values.index)
+    dialect = parts[0].dialect
+    if dialect is not None and any(part.dialect.encoding != dialect.encoding for part in parts if part.dialect):
+        dialect = replace(dialect, encoding="utf-8")
+    return FileTable(given.reset_index(drop=True), values, name_column, dialect, formats, whole)
 
 
 def values_of(part: Any) -> Any:
-    return part.values if isinstance(part, TextTable) else part
+    return part.values if isinstance(part, FileTable) else part
 
 
 # --------------------------------------------------------------------------------------------- larger than memory
@@ -281,82 +336,30 @@ class LongTable:
     @classmethod
     def of(cls, paths: Sequence[str], how: Reading) -> LongTable | None:
         """One text file of at least LONG bytes, or None."""
-        if len(paths) != 1 or paths[0] == "-" or Path(paths[0]).suffix.lower() not in SEPARATORS:
+        if len(paths) != 1 or paths[0] == STREAM or ending_of(paths[0]) not in TEXTS or not Path(paths[0]).is_file():
             return None
-        path = Path(paths[0])
-        return cls(paths[0], how) if path.is_file() and path.stat().st_size >= LONG else None
+        return cls(paths[0], how) if file_size(paths[0]) >= LONG else None
 
-    def parts(self) -> Iterator[TextTable]:
-        """Some rows at a time; rows without names are numbered through."""
-        reader, how = _read_text(self.path, self.how, PART_ROWS)
-        with reader:
-            for texts in reader:
-                yield as_values(texts, self.path, how)
+    def parts(self, learned: LearnedReading | None = None) -> Iterator[FileTable]:
+        """Some rows at a time; rows without names are numbered through. Marks found in one part hold for the next."""
+        file = _open_text(self.path, self.how, learned)
+        dropped = _columns_to_drop(self.how.drop, file.names, [self.path])
+        for texts in file.texts(PART_ROWS):
+            part = _as_table(_Raw(self.path, texts, file.dialect), self.how, learned, dropped)
+            learned = learned or LearnedReading(Reading(), part.dialect, {})
+            yield part
 
     def count(self) -> int:
-        """Lines of the file, the names of the columns left out."""
-        with open(self.path, "rb") as file:
-            return sum(block.count(b"\n") for block in iter(lambda: file.read(2**24), b"")) - 1
+        return _open_text(self.path, self.how, None).count_rows()
+
+    def dialect(self) -> Dialect:
+        """How the file is written, as its first rows tell."""
+        found = next(self.parts()).dialect
+        assert found is not None
+        return found
 
     def sample(self, n: int, n_rows: int, seed: int = 0) -> pd.DataFrame:
         """About n rows, some of every part."""
         rng = np.random.default_rng(seed)
         share = n / max(n, n_rows)
         return pd.concat([part.values[rng.random(len(part.values)) < share] for part in self.parts()])
-
-
-# ------------------------------------------------------------------------------------------------------ writing
-
-
-def check_target(path: str, force: bool, endings: Sequence[str] | None = None) -> None:
-    """Refuse to overwrite before any work is done."""
-    if path == "-":
-        return
-    if endings is not None and Path(path).suffix.lower() not in endings:
-        raise FileError(f"{path!r}: the ending says the format, one of {', '.join(endings)}.")
-    if Path(path).exists() and not force:
-        raise FileError(f"{path!r} exists: choose another name, or --force to overwrite it.")
-    if not Path(path).absolute().parent.is_dir():
-        raise FileError(f"there is no folder {str(Path(path).parent)!r} to write {path!r} into.")
-
-
-def write(frame: pd.DataFrame | pd.Series, path: str) -> None:
-    """By the ending, beside the target and then renamed. Row names are written where they are names."""
-    table = frame.to_frame() if isinstance(frame, pd.Series) else frame
-    table = table.rename(columns=str)
-    named = not isinstance(table.index, pd.RangeIndex)
-    ending = ending_of(path)
-    if path == "-":
-        table.to_csv(sys.stdout, index=named)
-    elif ending in SEPARATORS:
-        with replacing(path) as temporary:
-            table.to_csv(temporary, sep=SEPARATORS[ending], index=named)
-    elif ending == ".parquet":
-        with replacing(path) as temporary:
-            _needing("parquet", lambda: table.to_parquet(temporary, index=named))
-    else:
-        raise FileError(f"{path!r}: tables are written as .csv, .tsv or .parquet.")
-
-
-@contextmanager
-def growing(path: str | None) -> Iterator[Callable[[pd.DataFrame], None]]:
-    """A function that adds rows to a text file, which appears when all went well; None: they are not wanted."""
-    if path is None:
-        yield lambda frame: None
-        return
-    separator = SEPARATORS[ending_of(path)]
-    started = False
-
-    def adder(file: Any) -> Callable[[pd.DataFrame], None]:
-        def add(frame: pd.DataFrame) -> None:
-            nonlocal started
-            frame.to_csv(file, sep=separator, index=not isinstance(frame.index, pd.RangeIndex), header=not started)
-            started = True
-
-        return add
-
-    if path == "-":
-        yield adder(sys.stdout)
-        return
-    with replacing(path) as temporary, open(temporary, "w", encoding="utf-8", newline="") as file:
-        yield adder(file)

@@ -42,6 +42,7 @@ class Fitted:
     restarts: tuple[Restart, ...]
     provenance: dict[str, str]
     dtype: str  # precision in which real views are stored
+    reading: dict[str, Any] | None = None  # how the files of the data were read, in JSON values; None: no files
 
     @property
     def n_components(self) -> int:

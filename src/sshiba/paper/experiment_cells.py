@@ -8,6 +8,9 @@ import io
 import json
 import logging
 import re
+import signal
+import socket
+import threading
 import time
 import warnings
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -135,13 +138,37 @@ def _one(cell: Cell, compute: Compute, store: Store, threads: int) -> tuple[Cell
     """The cell, its seconds, and what went wrong, if anything did."""
     began = time.perf_counter()
     try:
-        with quiet(), threadpool_limits(threads):
+        with unless_interrupted(), quiet(), threadpool_limits(threads):
             result = compute(cell, None if cell.after is None else store.get(cell.after))
         seconds = time.perf_counter() - began
         store.put(cell, Result({**result.numbers, "seconds": round(seconds, 2)}, result.arrays))
     except Exception as error:
         return cell, time.perf_counter() - began, f"failed: {type(error).__name__}: {error}"
     return cell, seconds, ""
+
+
+@contextlib.contextmanager
+def unless_interrupted() -> Iterator[None]:
+    """Ends with KeyboardInterrupt where Ctrl-C was pressed inside, whoever took it.
+
+    A fit takes it as the wish to end early, and what is computed from such a fit must not be stored.
+    """
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+    told, tell = socket.socketpair()  # Python writes the number of each signal into one of them
+    told.setblocking(False)
+    tell.setblocking(False)
+    before = signal.set_wakeup_fd(tell.fileno(), warn_on_full_buffer=False)
+    try:
+        yield
+        with contextlib.suppress(BlockingIOError):
+            if signal.SIGINT in told.recv(4096):
+                raise KeyboardInterrupt
+    finally:
+        signal.set_wakeup_fd(before)
+        told.close()
+        tell.close()
 
 
 @contextlib.contextmanager

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -10,16 +10,19 @@ import pandas as pd
 
 from ...core.coded import CodedView, shrink_mask
 from ...core.likelihoods import Logistic
-from ..cells import holds_only_zero_one, not_zero_one, observed_mask, read_numbers, refuse_cells, standardise
+from ..advice import Remedy
+from ..cells import not_zero_one, observed_mask, read_numbers, refuse_cells, standardise
 from ..coding import Coding, plain_names, unit_coding
-from ..learned import NumberSummary
+from ..learned import NumberSummary, YesNoSummary
+from ..markers import is_text
+from ..spellings import holds_yes_no, text_counts, word_pair, words_to_numbers
 from .number_checks import refuse_empty, warn_constant
 from .view import View, is_positive
 
 
 @dataclass(frozen=True)
 class Binary(View):
-    """Several yes/no columns (0 / 1 / True / False / missing).
+    """Several yes/no columns (0 / 1 / True / False / missing, or words such as yes / no, ja / nein, true / false).
 
     Parameters
     ----------
@@ -42,20 +45,25 @@ class Binary(View):
 
     @classmethod
     def recognise(cls, frame: pd.DataFrame) -> str | None:
-        return "only 0 / 1 / True / False" if holds_only_zero_one(frame) else None
+        return "only 0 / 1 / True / False / yes / no" if holds_yes_no(frame) else None
 
     def check_options(self, name: str, n_features: int) -> None:
         super().check_options(name, n_features)
         if self.noise != "learned" and not is_positive(self.noise):
             raise ValueError(f"view {name!r}: noise must be a positive number or 'learned', not {self.noise!r}.")
 
-    def learn(self, frame: pd.DataFrame, name: str) -> NumberSummary:
-        return NumberSummary.of(plain_names(frame.columns), self._read(frame, name))
+    def learn(self, frame: pd.DataFrame, name: str) -> YesNoSummary:
+        numbers = NumberSummary.of(plain_names(frame.columns), self._read(frame, name))
+        texts = {place: text_counts(frame.iloc[:, place]) for place, d in enumerate(frame.dtypes) if is_text(d)}
+        return YesNoSummary(numbers, texts)
 
-    def make_coding(self, learned: NumberSummary, name: str) -> Coding:
-        refuse_empty(learned, name)
-        warn_constant(learned, name, (learned.mean == 0) | (learned.mean == 1))
-        return unit_coding(learned.features, learned.n)
+    def make_coding(self, learned: YesNoSummary, name: str) -> Coding:
+        numbers = learned.numbers
+        refuse_empty(numbers, name)
+        warn_constant(numbers, name, (numbers.mean == 0) | (numbers.mean == 1))
+        pairs = {place: word_pair(counts) for place, counts in learned.texts.items() if counts}
+        words = tuple(pairs.get(place) for place in range(len(numbers.features))) if pairs else ()
+        return replace(unit_coding(numbers.features, numbers.n), words=words)
 
     def encode(self, frame: pd.DataFrame, name: str, coding: Coding, dtype: Any) -> CodedView:
         values = self._read(frame, name)
@@ -63,11 +71,15 @@ class Binary(View):
         return CodedView(target, shrink_mask(observed_mask(values)))
 
     def _read(self, frame: pd.DataFrame, name: str) -> np.ndarray:
-        remedy = "Code it as 0 / 1 / True / False / missing, or give it a Categorical view of its own."
-        values = read_numbers(frame, name, text_remedy=remedy)
-        remedy = "A binary view holds 0 / 1 / True / False / missing: recode it, or make it Real or Categorical."
-        refuse_cells(frame, name, values, not_zero_one, "non-binary", remedy)
+        values = read_numbers(words_to_numbers(frame), name, (Remedy.ZERO_ONE, Remedy.LABELS))
+        refuse_cells(frame, name, values, not_zero_one, "non-binary", Remedy.ZERO_ONE, Remedy.OTHER_TYPE)
         return values
 
     def decode(self, values: np.ndarray, coding: Coding) -> np.ndarray:
-        return values.astype(np.int64)
+        numbers = values.astype(np.int64)
+        if not coding.words:
+            return numbers
+        columns = [
+            column if pair is None else np.array(pair, object)[column] for column, pair in zip(numbers.T, coding.words)
+        ]
+        return np.stack([column.astype(object) for column in columns], axis=1)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import warnings
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from math import isfinite
 from typing import Any
 
@@ -12,9 +12,11 @@ import pandas as pd
 
 from ...core.coded import CodedView, shrink_mask
 from ...core.likelihoods import MultinomialProbit
+from ..advice import DataError, DataTypeError, Problem, Remedy
 from ..cells import column_kinds, holds_only_zero_one, looks_numeric
 from ..coding import Coding, plain_names, unit_coding
 from ..learned import LabelSummary
+from ..spellings import holds_yes_no
 from ..wording import counted, first_few, quoted
 from .view import View
 
@@ -47,13 +49,16 @@ class Categorical(View):
         kinds = column_kinds(frame)
         if kinds == {"number"} and frame.shape[1] == 1:
             return _recognise_codes(frame.iloc[:, 0])
-        if not kinds <= {"text", "category"}:
+        if not kinds <= {"text", "category"} or holds_yes_no(frame):
             return None
         if kinds == {"text"} and frame.shape[1] == 1:
             texts = frame.iloc[:, 0].dropna()
             if not _has_few_values(texts) and looks_numeric(texts):
                 return None  # numbers stored as text: Real says how to convert them
         return " and ".join(sorted(kinds))
+
+    def with_unseen(self, unseen: str) -> Categorical:
+        return replace(self, unseen=unseen)
 
     def check_options(self, name: str, n_features: int) -> None:
         super().check_options(name, n_features)
@@ -62,10 +67,8 @@ class Categorical(View):
 
     def learn(self, frame: pd.DataFrame, name: str) -> LabelSummary:
         if frame.shape[1] != 1:
-            raise ValueError(
-                f"view {name!r}: a categorical view is one column, this one has {frame.shape[1]} "
-                f"({first_few(frame.columns)}). Give one categorical view per column."
-            )
+            what = f"a categorical view is one column, this one has {frame.shape[1]} ({first_few(frame.columns)})"
+            raise DataError(Problem(f"view {name!r}: {what}", (Remedy.ONE_EACH,)))
         codes, labels = _factorise(frame.iloc[:, 0], name)
         counts = np.bincount(codes[codes >= 0], minlength=len(labels)).tolist()
         return LabelSummary(plain_names(frame.columns), dict(zip(labels, counts)), frame.dtypes.iloc[0])
@@ -116,17 +119,15 @@ def _factorise(column: pd.Series, name: str) -> tuple[np.ndarray, list]:
     try:
         codes, found = pd.factorize(column)
     except TypeError as error:  # unhashable
-        raise TypeError(f"view {name!r}: {error} among the labels. {_LABEL_RULE}") from error
+        raise DataTypeError(Problem(f"view {name!r}: {error} among the labels", (Remedy.LABEL_TYPES,))) from error
     labels = [label.item() if isinstance(label, np.generic) else label for label in found]
     odd = [label for label in labels if not isinstance(label, str | int | float) or not _is_finite(label)]
     if odd:
         row = column.index[np.flatnonzero(codes == labels.index(odd[0]))[0]]
         kind = type(odd[0]).__name__
-        raise TypeError(f"view {name!r}: label {quoted(odd[0])} ({kind}) in row {quoted(row)}. {_LABEL_RULE}")
+        what = f"view {name!r}: label {quoted(odd[0])} ({kind}) in row {quoted(row)}"
+        raise DataTypeError(Problem(what, (Remedy.LABEL_TYPES,)))
     return codes, labels
-
-
-_LABEL_RULE = "Labels are text, finite numbers or True / False: convert others, e.g. with .astype(str)."
 
 
 def _is_finite(label: str | float) -> bool:
@@ -137,7 +138,7 @@ def _order_levels(labels: list, dtype: Any, name: str) -> tuple:
     """The classes: categories in their own order, else sorted; what does not sort by type, then as text."""
     if len(labels) < 2:
         found = f"only one class, {first_few(labels)}" if labels else "no label at all"
-        raise ValueError(f"view {name!r}: {found}; training needs two classes. Leave the view out.")
+        raise DataError(Problem(f"view {name!r}: {found}, and training needs two classes", (Remedy.LEAVE_OUT,)))
     if isinstance(dtype, pd.CategoricalDtype):
         codes = dtype.categories.get_indexer(pd.Index(labels, dtype=dtype.categories.dtype))
         return tuple(labels[i] for i in np.argsort(codes))

@@ -6,6 +6,7 @@ import warnings
 
 import numpy as np
 
+from ..advice import DataError, Problem, Remedy
 from ..learned import NumberSummary
 from ..wording import counted, first_few
 
@@ -14,10 +15,8 @@ def refuse_empty(learned: NumberSummary, name: str) -> None:
     """Every column needs an observed value."""
     empty = [feature for feature, n in zip(learned.features, learned.n) if n == 0]
     if empty:
-        raise ValueError(
-            f"view {name!r}: no observed value in {counted(len(empty), 'column')}: {first_few(empty)}. "
-            "Leave out what was never measured."
-        )
+        what = f"no observed value in {counted(len(empty), 'column')} ({first_few(empty, 10)})"
+        raise DataError(Problem(f"view {name!r}: {what}", (Remedy.LEAVE_OUT,)))
 
 
 def warn_constant(learned: NumberSummary, name: str, constant: np.ndarray) -> None:

@@ -10,6 +10,7 @@ import pandas as pd
 
 from ...core.coded import CodedView, shrink_mask
 from ...core.likelihoods import Gaussian
+from ..advice import Remedy
 from ..cells import observed_mask, read_numbers, refuse_cells, standardise
 from ..coding import Coding, plain_names
 from ..learned import NumberSummary
@@ -94,16 +95,16 @@ class Real(View):
         values = self._read(frame, name)
         target = standardise(values, coding.centre, coding.scale, dtype)
         if target.size and max(float(target.max()), -float(target.min())) > FARTHEST:
-            remedy = f"They lie more than {FARTHEST:g} deviations from the training data: check their units."
             centre, scale = coding.centre, coding.scale
-            refuse_cells(frame, name, values, lambda v: np.abs(v - centre) / scale > FARTHEST, "far-off", remedy)
+            far = f"far-off (over {FARTHEST:g} deviations)"
+            refuse_cells(frame, name, values, lambda v: np.abs(v - centre) / scale > FARTHEST, far, Remedy.UNITS)
         return CodedView(target, shrink_mask(observed_mask(values)))
 
     def _read(self, frame: pd.DataFrame, name: str) -> np.ndarray:
-        values = read_numbers(frame, name, text_remedy="Give it a Categorical view of its own, or drop it.")
-        refuse_cells(frame, name, values, np.isinf, "infinite", "Replace them with NaN to treat them as missing.")
-        remedy = f"Numbers beyond {LARGEST:g} cannot be summed up. If they mark what is missing, replace them with NaN."
-        refuse_cells(frame, name, values, lambda cells: np.abs(cells) > LARGEST, "far-off", remedy)
+        values = read_numbers(frame, name, (Remedy.MISSING, Remedy.LABELS, Remedy.LEAVE_OUT))
+        refuse_cells(frame, name, values, np.isinf, "infinite", Remedy.INFINITE)
+        far = f"far-off (beyond {LARGEST:g})"
+        refuse_cells(frame, name, values, lambda cells: np.abs(cells) > LARGEST, far, Remedy.INFINITE)
         return values
 
     def decode(self, values: np.ndarray, coding: Coding) -> np.ndarray:

@@ -68,6 +68,10 @@ class View(ABC):
     def decode(self, values: np.ndarray, coding: Coding) -> np.ndarray:
         """Decided values in the model's units -> (n, columns) in the user's; floats only if means."""
 
+    def with_unseen(self, unseen: str) -> View:
+        """The same, with labels that training never saw "missing" or an "error", where it has labels."""
+        return self
+
     def check_options(self, name: str, n_features: int) -> None:
         """Raise a ValueError that names the view and the option that is wrong."""
         if not is_positive(self.weight):

@@ -1,0 +1,153 @@
+"""What several commands do: read files as a model knows them, fit with a bar, fill holes and write them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import pandas as pd
+from rich.progress import Progress as BarProgress
+
+from ..data.border import as_views
+from ..data.wording import first_few
+from ..estimator import SSHIBA, load
+from ..files.reading_options import LearnedReading, Reading
+from ..files.tables import FileTable, LongTable, read_together, values_of
+from ..files.text_files import Dialect
+from ..files.view_files import write_views
+from ..files.writing import growing, write
+from .arguments import Fitting
+from .terminal import Expectation, errors, say
+
+MEMORY = 3  # times the numbers themselves
+
+
+# ------------------------------------------------------------------------------------------------------ reading
+
+
+def loaded(path: str, unseen: str) -> SSHIBA:
+    """A model from its file; labels that it never saw are missing, or refused."""
+    model = load(path)
+    model.fitted_ = replace(model.fitted_, schema=model.fitted_.schema.with_unseen(unseen))
+    return model
+
+
+def learned_reading(model: SSHIBA) -> LearnedReading:
+    """How the data of a model were read, and the labels of its columns."""
+    return LearnedReading.of(model.fitted_.reading, model.fitted_.schema.labels_by_column)
+
+
+def read_new(model: SSHIBA, paths: Sequence[str], how: Reading) -> tuple[Any, Dialect | None]:
+    """New rows as the model's own were read, and how their file is written."""
+    whole = read_together(paths, how, learned_reading(model))
+    return values_of(whole), dialect_of(whole)
+
+
+def dialect_of(whole: Any) -> Dialect | None:
+    return whole.dialect if isinstance(whole, FileTable) else None
+
+
+def remember_reading(model: SSHIBA, how: Reading, dialect: Dialect | None) -> None:
+    """Store with the model how its data were read, unless it knows."""
+    if model.fitted_.reading is None:
+        model.fitted_ = replace(model.fitted_, reading=LearnedReading(how, dialect, {}).to_json())
+
+
+# ------------------------------------------------------------------------------------------------------ fitting
+
+
+def fitted(given: Any, fitting: Fitting, **saving: Any) -> SSHIBA:
+    """A fit with a progress bar, and before it what it will take."""
+    model = fitting.model(given)
+    tables = [given] if isinstance(given, pd.DataFrame) else list(as_views(given).values())
+    cells = sum(int(np.prod(part.shape)) for part in tables)
+    megabytes = cells * 8 * MEMORY / 2**20
+    if megabytes > 100:
+        say(f"{cells:,} cells: about {megabytes:,.0f} MB of memory.")
+    return model.set_params(verbose=1, callback=Expectation()).fit(given, **saving).set_params(callback=None)
+
+
+# ------------------------------------------------------------------------------------------------------ filling
+
+
+def impute_tables(
+    data: Sequence[str], how: Reading, fitting: Fitting, model: SSHIBA | None, out: str, std: str | None
+) -> None:
+    """Tables, or files of views, which come back in their own form; without a model one is fitted to them."""
+    whole = read_together(data, how, learned_reading(model) if model else None)
+    given = values_of(whole)
+    used = model or fitted(given, fitting)
+    if not isinstance(whole, FileTable):
+        views = as_views(whole)
+        filled, deviations = used.impute(views, return_std=True)
+        write_views(whole, filled, out)
+        if std is not None:
+            write_views(whole, deviations, std)
+        say_filled(sum(count_holes(part) for part in views.values()), sum(np.size(part) for part in views.values()))
+        return
+    filled, deviations = used.impute(given, return_std=True)
+    table, rounded = whole.filled(filled)
+    write(table, out, whole.dialect)
+    if std is not None:
+        write(deviations, std, whole.dialect)
+    say_filled(int((given.isna() & filled.notna()).to_numpy().sum()), given.size, rounded)
+
+
+def count_holes(part: Any) -> int:
+    return int(np.sum(pd.isna(np.asarray(part))))
+
+
+def say_filled(n_holes: int, n_cells: int, rounded: Sequence[Any] = ()) -> None:
+    say(f"Filled {n_holes:,} of {n_cells:,} cells.")
+    if rounded:
+        say(f"Rounded, since the others are whole numbers: {first_few(rounded, 10)}.")
+
+
+def impute_long(
+    long: LongTable, fitting: Fitting, model: SSHIBA | None, fit_rows: int, out: str, std: str | None
+) -> None:
+    """Part by part; the files appear when all of them are done."""
+    n_rows = long.count()
+    used = model
+    if used is None:
+        given = long.sample(fit_rows, n_rows, fitting.seed)
+        say(f"A long table: fitting {len(given):,} of its {n_rows:,} rows, filling all of them.")
+        used = fitted(given, fitting)
+    learned = learned_reading(used)
+    n_holes = n_cells = 0
+    all_rounded: dict[Any, None] = {}
+    bar = BarProgress(*BarProgress.get_default_columns(), console=errors, disable=not errors.is_terminal)
+    dialect = long.dialect()
+    with bar, growing(out, dialect) as add, growing(std, dialect) as add_std:
+        task = bar.add_task("filling", total=n_rows)
+        for part in long.parts(learned):
+            filled, deviations = used.impute(part.values, return_std=True)
+            table, rounded = part.filled(filled)
+            add(table)
+            add_std(deviations)
+            all_rounded |= dict.fromkeys(rounded)
+            holes = part.values.isna() & filled.notna()
+            n_holes, n_cells = n_holes + int(holes.to_numpy().sum()), n_cells + part.values.size
+            bar.update(task, advance=len(filled))
+    say_filled(n_holes, n_cells, list(all_rounded))
+
+
+# ------------------------------------------------------------------------------------------------------ answers
+
+
+def check_has_probabilities(model: SSHIBA, target: str) -> None:
+    for name, view in model.views_.items():
+        if not view.latent and (name == target or target in model.feature_names_in_[name]):
+            raise ValueError(f"{target!r} is real and has no probabilities: use --std for its deviations.")
+
+
+def as_table(found: Any, name: str | None = None) -> pd.DataFrame:
+    """Any prediction as a frame."""
+    if isinstance(found, pd.DataFrame):
+        return found
+    if isinstance(found, pd.Series):
+        return found.to_frame(name if found.name is None else found.name)
+    frame = pd.DataFrame(found)
+    return frame.set_axis([name], axis=1) if name is not None and frame.shape[1] == 1 else frame

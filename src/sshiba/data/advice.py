@@ -1,0 +1,76 @@
+"""What is wrong with the data, and what can be done: worded here for Python, and by the command for a shell."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from enum import StrEnum
+
+
+class Remedy(StrEnum):
+    """What a user can do. The value is said in Python; `cli.terminal.OPTIONS` names the option that does the same."""
+
+    LEAVE_OUT = "leave it out"
+    ROW_NAMES = "make it the index"
+    MISSING = "set it to NaN or None if it means missing"
+    NUMBERS = "convert it with pd.to_numeric"
+    MARKS = "name its decimal and thousands marks when it is read"
+    DATES = "turn it into numbers with sshiba.date_features"
+    FEWER_LEVELS = "code it in fewer levels"
+    SPELLINGS = "merge spellings with sshiba.normalise_labels"
+    LABELS = "give it a Categorical view of its own"
+    ZERO_ONE = "code it as 0 / 1 / True / False / missing"
+    OTHER_TYPE = "make it Real or Categorical"
+    TWO_COLUMNS = "give real and imaginary parts as two columns"
+    INFINITE = "replace them with NaN to treat them as missing"
+    FLOATS = "use .astype(float) if digits may be lost"
+    UNITS = "check the units"
+    ONE_EACH = "give one categorical view per column"
+    LABEL_TYPES = "convert it, e.g. with .astype(str): labels are text, finite numbers or True / False"
+    SEVERAL_VIEWS = "give a dict of views"
+    UNIQUE_ROWS = "make row labels unique, e.g. frame.reset_index(drop=True) in every view"
+
+
+@dataclass(frozen=True)
+class Problem:
+    """One thing that is wrong, and what can be done about it."""
+
+    what: str
+    remedies: tuple[Remedy, ...] = ()
+
+    def said(self, words: Mapping[Remedy, str]) -> str:
+        """In one sentence without its full stop; `words` are used in place of Python's."""
+        return ": ".join(filter(None, [self.what, ", or ".join(words.get(r, r.value) for r in self.remedies)]))
+
+    def __str__(self) -> str:
+        return self.said({})
+
+    def of(self, whose: str) -> Problem:
+        """The same, with whose problem it is."""
+        return Problem(f"{whose} {self.what}", self.remedies)
+
+
+class AdvisedError(Exception):
+    """Something is wrong with the data; all that is wrong is told at once."""
+
+    def __init__(self, *problems: Problem) -> None:
+        super().__init__(*problems)
+        self.problems = problems
+
+    def said(self, words: Mapping[Remedy, str]) -> str:
+        return "; ".join(problem.said(words) for problem in self.problems) + "."
+
+    def __str__(self) -> str:
+        return self.said({})
+
+
+class DataError(AdvisedError, ValueError):
+    """Values that cannot be used."""
+
+
+class DataTypeError(AdvisedError, TypeError):
+    """Values of a kind that cannot be used."""
+
+
+class DataWarning(AdvisedError, UserWarning):  # noqa: N818 (a warning)
+    """Values that can be used, and perhaps should not."""

@@ -1,0 +1,77 @@
+"""Columns of a table that are no measurement, and what to do about them."""
+
+from __future__ import annotations
+
+import datetime as dt
+
+import pandas as pd
+
+from .advice import Problem, Remedy
+from .cells import column_kind, looks_numeric
+from .dates import are_dates
+from .spellings import holds_yes_no
+
+MOST_LEVELS = 50  # text of more is no category
+
+
+def refusal(column: pd.Series) -> Problem | None:
+    """Why a column cannot be a feature, and what to do; None if it can."""
+    values = column.dropna()
+    kind = column_kind(column)
+    if len(values) == 0:
+        return Problem("has no values", (Remedy.LEAVE_OUT,))
+    if kind not in ("number", "text", "category"):
+        return _refused_kind(values, kind)
+    try:
+        n_distinct = values.nunique()
+    except TypeError:
+        return Problem("holds lists or other objects", (Remedy.LEAVE_OUT,))
+    if kind == "number":
+        whole = column.dtype.kind in "iu" and len(values) == len(column) == n_distinct >= 20
+        if whole and values.max() - values.min() == len(values) - 1:
+            return Problem("numbers the rows", (Remedy.LEAVE_OUT, Remedy.ROW_NAMES))
+        return None
+    if kind == "category" or holds_yes_no(column.to_frame()):
+        return None
+    return _refused_text(values, n_distinct)
+
+
+def _refused_kind(values: pd.Series, kind: str) -> Problem:
+    if kind == "date":
+        is_day = not isinstance(values.iloc[0], dt.time | dt.timedelta)
+        return Problem("holds dates or times", (Remedy.LEAVE_OUT, *([Remedy.DATES] if is_day else [])))
+    if kind == "complex":
+        return Problem("holds complex numbers", (Remedy.LEAVE_OUT, Remedy.TWO_COLUMNS))
+    if kind in ("list", "dict", "tuple", "set", "ndarray"):
+        return Problem("holds lists or other objects", (Remedy.LEAVE_OUT,))
+    return Problem(f"holds values of type {kind}, not numbers or labels", (Remedy.LEAVE_OUT,))
+
+
+def _refused_text(values: pd.Series, n_distinct: int) -> Problem | None:
+    texts = values[[isinstance(value, str) for value in values]]
+    words = texts[pd.to_numeric(texts, errors="coerce").isna()]
+    if 0 < len(words) < len(values) and 2 * words.nunique() <= n_distinct:
+        remedies = (Remedy.MISSING, Remedy.LEAVE_OUT)
+        return Problem(f"mixes numbers and text such as {words.iloc[0]!r}", remedies)
+    if n_distinct <= 2:
+        return None
+    commas = texts.str.match(r"^[+-]?\d+,\d+$")
+    if len(texts) and 2 * commas.sum() > len(texts):
+        remedies = (Remedy.MARKS, Remedy.LEAVE_OUT)
+        return Problem(f"holds numbers with a comma such as {texts[commas].iloc[0]!r}", remedies)
+    if looks_numeric(texts):
+        return Problem(f"holds numbers written as text such as {texts.iloc[0]!r}", (Remedy.NUMBERS, Remedy.LEAVE_OUT))
+    if len(texts) and are_dates(texts):
+        return Problem(f"holds dates such as {texts.iloc[0]!r}", (Remedy.LEAVE_OUT, Remedy.DATES))
+    if n_distinct == len(values) > 5:
+        remedies = (Remedy.LEAVE_OUT, Remedy.ROW_NAMES)
+        return Problem("has a different text in every row, as identifiers do", remedies)
+    if n_distinct > MOST_LEVELS or (n_distinct > 10 and 3 * n_distinct > len(values)):
+        what = f"is free text ({n_distinct} different values; labels have at most {MOST_LEVELS})"
+        return Problem(what, (Remedy.LEAVE_OUT, Remedy.FEWER_LEVELS))
+    return None
+
+
+def is_constant_text(column: pd.Series) -> bool:
+    """Is it a column of text, or of categories, with one label only?"""
+    return column_kind(column) in ("text", "category") and column.nunique() == 1

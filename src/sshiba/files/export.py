@@ -1,0 +1,55 @@
+"""What a fitted model found as CSV files: factors, weights, variance explained, noise."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import pandas as pd
+
+from ..fitted.describe import attributes
+from ..fitted.fitted import Fitted
+from .formats import FileError
+from .writing import check_target, write
+
+
+def export_model(fit: Fitted, folder: Path, force: bool = False) -> list[Path]:
+    """Write the tables of a model into a folder, and say which files there are.
+
+    factors.csv and factors_std.csv (rows x factors), weights_VIEW.csv (features x factors), r2.csv (factors x views),
+    noise.csv (a row for each feature: bias and standard deviation of the noise), all in the user's units.
+    """
+    if folder.exists() and not folder.is_dir():
+        raise FileError(f"{str(folder)!r} is a file; name a folder.")
+    tables = {folder / f"{name}.csv": table for name, table in model_tables(fit).items()}
+    if folder.exists():
+        for path in tables:
+            check_target(str(path), force)
+    folder.mkdir(parents=True, exist_ok=True)
+    for path, table in tables.items():
+        write(table, str(path))
+    return list(tables)
+
+
+def model_tables(fit: Fitted) -> dict[str, pd.DataFrame]:
+    """Name -> table; factors are named from 1 to K."""
+    found = attributes(fit)
+    factors = pd.Index([f"factor {k + 1}" for k in range(fit.n_components)])
+    index = fit.index.rename(fit.index.name or "row")
+    tables = {
+        "factors": pd.DataFrame(found["factors_"], index=index, columns=factors),
+        "factors_std": pd.DataFrame(found["factors_std_"], index=index, columns=factors),
+    }
+    noise = []
+    for name, coding in fit.schema.codings.items():
+        features = pd.Index([str(feature) for feature in coding.latent_names], name="feature")
+        key = "weights_" + re.sub(r"[^\w.-]+", "_", name)
+        while key in tables:
+            key += "_"
+        tables[key] = pd.DataFrame(found["weights_"][name], index=features, columns=factors)
+        parts = {"view": name, "bias": found["bias_"][name], "noise std": found["noise_std_"][name]}
+        noise.append(pd.DataFrame(parts, index=features).reset_index().set_index("view"))
+    rows = pd.Index([*factors, "all"], name="factor")
+    tables["r2"] = pd.DataFrame(fit.r2, index=rows, columns=list(fit.schema.types))
+    tables["noise"] = pd.concat(noise)
+    return tables

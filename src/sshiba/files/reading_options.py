@@ -1,0 +1,66 @@
+"""How files are read: what the user says, and what a model remembers of its own data."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass, fields
+from typing import Any
+
+from .formats import FileError
+from .text_files import Dialect
+
+DATES = ("features", "leave-out")
+
+
+@dataclass(frozen=True)
+class Reading:
+    """How tables are read; each is an option of the command."""
+
+    index: str | None = None  # column with the names of the rows; a first column without a name is taken by itself
+    drop: Sequence[str] = ()  # columns to leave out of the model
+    missing: Sequence[str] = ()  # texts that mean missing, besides data.markers.MISSING
+    not_missing: Sequence[str] = ()  # texts of MISSING that are labels
+    normalise_labels: bool = False  # make spellings that differ only in case and blanks one
+    dates: str | None = None  # "features" or "leave-out"; None: they are refused
+    encoding: str | None = None  # None: found
+    separator: str | None = None  # None: found in the first lines
+    decimal: str | None = None  # None: found in the numbers
+    thousands: str | None = None
+
+    def __post_init__(self) -> None:
+        if self.dates is not None and self.dates not in DATES:
+            raise FileError(f"--dates is one of {', '.join(DATES)}, not {self.dates!r}.")
+        if self.decimal is not None and self.decimal not in (".", ","):
+            raise FileError(f"--decimal is a point or a comma, not {self.decimal!r}.")
+        if self.decimal is not None and self.decimal == self.thousands:
+            raise FileError(f"--decimal and --thousands are both {self.decimal!r}.")
+
+    @property
+    def decimal_mark(self) -> str | None:
+        """As named, or the other one of the thousands mark that was named."""
+        return self.decimal or {",": ".", ".": ","}.get(self.thousands or "")
+
+
+@dataclass(frozen=True)
+class LearnedReading:
+    """How the data of a model were read, and what its columns hold: new files are read alike where they allow it."""
+
+    how: Reading
+    dialect: Dialect | None
+    levels: Mapping[Any, tuple | None]  # column -> its labels; None: no labels
+
+    def to_json(self) -> dict[str, Any]:
+        """Plain values; the columns are in the model itself."""
+        how = {
+            key: list(value) if isinstance(value, tuple | list) else value for key, value in asdict(self.how).items()
+        }
+        return {"options": how, "dialect": None if self.dialect is None else asdict(self.dialect)}
+
+    @classmethod
+    def of(cls, stored: Mapping[str, Any] | None, levels: Mapping[Any, tuple | None]) -> LearnedReading:
+        """What `to_json` gave; options that this version does not know are passed over."""
+        stored = stored or {}
+        known = {each.name for each in fields(Reading)}
+        options = {key: value for key, value in stored.get("options", {}).items() if key in known}
+        dialect = stored.get("dialect")
+        return cls(Reading(**options), None if dialect is None else Dialect(**dialect), levels)

@@ -1,0 +1,65 @@
+"""Files that hold several views: NumPy's .npz, and .h5mu and .h5ad of the single-cell world."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from ..data.wording import first_few
+from .atomic import replacing
+from .formats import FileError, ending_of, needing
+
+
+def read_views(path: str, ending: str) -> Any:
+    """A dict of arrays, a MuData or an AnnData."""
+    return _read_npz(path) if ending == ".npz" else _read_annotated(path, ending)
+
+
+def _read_npz(path: str) -> dict[str, np.ndarray]:
+    with np.load(path, allow_pickle=False) as file:
+        views = {name: file[name] for name in file.files}
+    wrong = [name for name, array in views.items() if array.ndim not in (1, 2)]
+    if not views or wrong:
+        raise FileError(
+            f"{path!r} must hold arrays of rows by features" + (f", not {first_few(wrong)}." if wrong else ".")
+        )
+    return views
+
+
+def _read_annotated(path: str, ending: str) -> Any:
+    def load() -> Any:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", FutureWarning)  # mudata's own, which users cannot mend
+            if ending == ".h5mu":
+                import mudata
+
+                return mudata.read_h5mu(path)
+            import anndata
+
+            return anndata.read_h5ad(path)
+
+    if not Path(path).is_file():
+        raise IsADirectoryError(path)
+    return needing("mudata", load)
+
+
+def write_views(given: Any, found: Mapping[str, Any], path: str) -> None:
+    """Values of all views in the form in which the views were given; rows and names stay as they are."""
+    if isinstance(given, Mapping):
+        ending_of(path, (".npz",))
+        with replacing(path) as temporary, open(temporary, "wb") as file:
+            arrays: dict[str, Any] = {name: np.asarray(values) for name, values in found.items()}
+            np.savez(file, **arrays)
+        return
+    ending_of(path, (".h5mu",) if hasattr(given, "mod") else (".h5ad",))
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # of mudata and anndata, about their own versions
+        out = given.copy()
+        for name, part in out.mod.items() if hasattr(out, "mod") else [("X", out)]:
+            part.X = found[name].loc[part.obs_names, part.var_names].to_numpy()
+        with replacing(path) as temporary:
+            out.write(temporary)

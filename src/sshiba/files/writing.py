@@ -1,0 +1,112 @@
+"""Tables into files, by the ending of their names, as the tables that they come from were written."""
+
+from __future__ import annotations
+
+import gzip
+import sys
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+
+from .atomic import replacing
+from .formats import NO_NAME, STREAM, TEXTS, FileError, ending_of, needing, separator_of_ending
+from .text_files import Dialect
+
+
+def check_target(path: str, force: bool, endings: Sequence[str] | None = None) -> None:
+    """Refuse to overwrite before any work is done."""
+    if path == STREAM:
+        return
+    if endings is not None:
+        ending_of(path, endings)
+    if Path(path).exists() and not force:
+        raise FileError(f"{path!r} exists: choose another name, or --force to overwrite it.")
+    if not Path(path).absolute().parent.is_dir():
+        raise FileError(f"there is no folder {str(Path(path).parent)!r} to write {path!r} into.")
+
+
+def write(frame: pd.DataFrame | pd.Series, path: str, like: Dialect | None = None) -> None:
+    """By the ending, beside the target and then renamed. Row names are written where they are names.
+
+    Parameters
+    ----------
+    frame : DataFrame or Series
+    path : str
+    like : how the data were written from which it comes
+    """
+    table = frame.to_frame() if isinstance(frame, pd.Series) else frame
+    table = table.rename(columns=str)
+    ending = ending_of(path)
+    if ending in TEXTS:
+        with growing(path, like) as add:
+            add(table)
+        return
+    named = not isinstance(table.index, pd.RangeIndex)
+    with replacing(path) as temporary:
+        if ending == ".parquet":
+            needing("parquet", lambda: table.to_parquet(temporary, index=named))
+        elif ending == ".feather":
+            names = table.index.name or NO_NAME  # the format has no names of rows
+            needing("parquet", lambda: (table.reset_index(names=names) if named else table).to_feather(temporary))
+        elif ending == ".xlsx":
+            needing("excel", lambda: table.to_excel(temporary, index=named))
+        else:
+            raise FileError(f"{path!r}: tables are written as .csv, .tsv, .parquet, .feather or .xlsx.")
+
+
+def dialect_for(path: str, like: Dialect | None) -> Dialect:
+    """How a text file is written: as the data were, with the separator that its ending asks for."""
+    like = like or Dialect()
+    usual = separator_of_ending(ending_of(path))
+    own = like.separator if usual != "\t" and like.separator not in "\t " else usual
+    if path.lower().endswith((".txt", ".txt.gz")) and like != Dialect():
+        own = like.separator
+    return Dialect(own, like.encoding, like.line_end, like.decimal, like.short_header)
+
+
+@contextmanager
+def growing(path: str | None, like: Dialect | None = None) -> Iterator[Callable[[pd.DataFrame], None]]:
+    """A function that adds rows to a text file, which appears when all went well; None: they are not wanted."""
+    if path is None:
+        yield lambda frame: None
+        return
+    form = dialect_for(path, like)
+    if path == STREAM:
+        yield _adder(sys.stdout.buffer, form)
+        sys.stdout.buffer.flush()
+        return
+    with replacing(path) as temporary:
+        if path.lower().endswith(".gz"):
+            with gzip.open(temporary, "wb") as file:
+                yield _adder(file, form)
+        else:
+            with open(temporary, "wb") as file:
+                yield _adder(file, form)
+
+
+def _adder(file: Any, form: Dialect) -> Callable[[pd.DataFrame], None]:
+    started = False
+    encoding = form.encoding
+    options: dict[str, Any] = {"sep": form.separator, "lineterminator": form.line_end}
+    if form.separator != ",":  # a comma between cells and in numbers would need quotes
+        options["decimal"] = form.decimal
+
+    def add(frame: pd.DataFrame) -> None:
+        nonlocal started, encoding
+        frame = frame.rename(columns=str)
+        if form.short_header and frame.columns[0] == "":
+            frame = frame.set_index("")
+        named = not isinstance(frame.index, pd.RangeIndex)
+        label: Any = False if named and form.short_header else None
+        text = str(frame.to_csv(None, index=named, index_label=label, header=not started, **options))
+        try:
+            file.write(text.encode(encoding))
+        except UnicodeEncodeError as error:
+            raise FileError(f"{error.object[error.start]!r} cannot be written in {form.encoding}.") from None
+        encoding = {"utf-8-sig": "utf-8", "utf-16": "utf-16-le"}.get(encoding, encoding)  # one mark at the beginning
+        started = True
+
+    return add

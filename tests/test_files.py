@@ -1,0 +1,458 @@
+"""Tables as people keep them: R's, European, with currencies, packed; read for what they mean, written as they came."""
+
+import gzip
+import json
+import zipfile
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pytest
+from click.testing import Result
+from typer.testing import CliRunner
+
+from sshiba import load
+from sshiba.cli import app
+from sshiba.cli.terminal import OPTIONS
+from sshiba.data.advice import Remedy
+from sshiba.files.formats import FileError
+from sshiba.files.number_marks import NumberColumn, NumberFormat
+from sshiba.files.reading_options import LearnedReading, Reading
+from sshiba.files.tables import read, read_together
+from sshiba.files.writing import write
+
+
+def sshiba(*arguments: object, stdin: bytes | None = None) -> Result:
+    return CliRunner().invoke(app, [str(argument) for argument in arguments], input=stdin)
+
+
+def done(*arguments: object, stdin: bytes | None = None) -> Result:
+    result = sshiba(*arguments, stdin=stdin)
+    assert result.exit_code == 0, result.output
+    return result
+
+
+def write_text(path: Path, *lines: str, encoding: str = "utf-8", end: str = "\n") -> str:
+    path.write_bytes("".join(line + end for line in lines).encode(encoding))
+    return str(path)
+
+
+def values(path: str, **options: Any) -> pd.DataFrame:
+    return read(path, Reading(**options)).values
+
+
+def numbers(n: int = 40) -> pd.DataFrame:
+    rng = np.random.default_rng(0)
+    z = rng.standard_normal((n, 1))
+    return pd.DataFrame(np.round(5 + z + 0.1 * rng.standard_normal((n, 3)), 3), columns=list("abc"))
+
+
+# ------------------------------------------------------------------------------------------------ R, and separators
+
+
+@pytest.mark.parametrize("separator", [" ", "\t", ","])
+def test_a_header_one_name_shorter_names_the_rows_by_the_first_column(tmp_path: Path, separator: str) -> None:
+    """As R's write.table writes it; what comes back is written alike."""
+    rows = [['"a"', '"b"'], ['"s 1"', "1.5", "2"], ['"s 2"', "2.5", "NA"], ['"s 3"', "3.5", "4"]]
+    path = write_text(tmp_path / "r.txt", *(separator.join(row) for row in rows))
+    table = read(path, Reading())
+    assert list(table.values.index) == ["s 1", "s 2", "s 3"]
+    assert table.values["a"].tolist() == [1.5, 2.5, 3.5]
+    assert table.values["b"].isna().tolist() == [False, True, False]
+    filled, _ = table.filled(table.values.fillna(3.0))
+    write(filled, str(tmp_path / "out.txt"), table.dialect)
+    lines = (tmp_path / "out.txt").read_text().splitlines()
+    assert lines[0] == separator.join("ab")
+    again = read(str(tmp_path / "out.txt"), Reading()).values
+    assert again["b"].tolist() == [2, 3, 4]
+    assert list(again.index) == ["s 1", "s 2", "s 3"]
+
+
+def test_a_separator_at_the_end_of_lines_is_no_column(tmp_path: Path) -> None:
+    path = write_text(tmp_path / "t.csv", "a,b", "1,2,", "3,4,")
+    assert values(path).to_dict("list") == {"a": [1, 3], "b": [2, 4]}
+    path = write_text(tmp_path / "t.csv", "a,b,", "1,2,", "3,4,")
+    assert values(path).to_dict("list") == {"a": [1, 3], "b": [2, 4]}
+
+
+def test_one_cell_more_in_some_lines_is_refused(tmp_path: Path) -> None:
+    path = write_text(tmp_path / "t.csv", "a,b", "1,2", "3,4,5")
+    with pytest.raises(FileError, match="lines of different lengths"):
+        read(path, Reading())
+
+
+@pytest.mark.parametrize("separator", [",", ";", "\t", "|", " "])
+def test_separators_are_found(tmp_path: Path, separator: str) -> None:
+    path = write_text(tmp_path / "t.txt", f"a{separator}b", f"1{separator}2", f"3{separator}4")
+    assert values(path)["b"].tolist() == [2, 4]
+    path = write_text(tmp_path / "t.txt", '"body height, cm"', "180", "170")
+    assert values(path)["body height, cm"].tolist() == [180, 170]
+
+
+# -------------------------------------------------------------------------------------------- written as it came
+
+EUROPEAN = ["größe;gewicht;ort", *("1,8;70,5;Köln", "1,7;;Bonn", ";65,25;Köln", "1,9;80;") * 10]
+
+
+@pytest.mark.parametrize(
+    ("encoding", "end"), [("latin-1", "\r\n"), ("utf-8", "\n"), ("utf-8-sig", "\r\n"), ("utf-16", "\n")]
+)
+def test_what_comes_back_is_written_as_it_came(tmp_path: Path, encoding: str, end: str) -> None:
+    path = write_text(tmp_path / "in.csv", *EUROPEAN, encoding=encoding, end=end)
+    out, std = str(tmp_path / "out.csv"), str(tmp_path / "std.csv")
+    done("impute", path, "-o", out, "--std", std, "--components", 2)
+    text = Path(out).read_bytes().decode(encoding)
+    lines = text.split(end)
+    assert lines[0] == EUROPEAN[0]
+    assert lines[1] == EUROPEAN[1]
+    assert "." not in text
+    assert all(line.count(";") == 2 for line in lines[:-1])
+    assert Path(std).read_bytes().decode(encoding).startswith(EUROPEAN[0])
+    again = read(out, Reading())  # with no option
+    assert not again.values.isna().any().any()
+    assert again.values["gewicht"].iloc[0] == 70.5
+    assert set(again.values["ort"]) == {"Köln", "Bonn"}
+    assert read(std, Reading()).values["gewicht"].between(0, 50).all()
+
+
+def test_columns_keep_their_order_and_rows_their_names(tmp_path: Path) -> None:
+    frame = numbers()
+    frame.insert(2, "id", [f"p{i}" for i in range(40)])
+    frame.loc[3, "a"] = np.nan
+    frame.to_csv(tmp_path / "in.csv", index=False)
+    done("impute", tmp_path / "in.csv", "--index", "id", "-o", tmp_path / "out.csv", "--components", 2)
+    before, after = ((tmp_path / name).read_text().splitlines() for name in ("in.csv", "out.csv"))
+    assert [a == b for a, b in zip(before, after)].count(False) == 1
+
+
+def test_encoding_of_standard_input(tmp_path: Path) -> None:
+    text = "\n".join(EUROPEAN) + "\n"
+    for options in (["--encoding", "latin-1"], []):
+        result = done("impute", "-", "-o", "-", "--components", 2, *options, stdin=text.encode("latin-1"))
+        assert "größe;gewicht;ort".encode("latin-1") in result.stdout_bytes
+    refused = sshiba("impute", "-", "-o", "-", "--encoding", "utf-8", stdin=text.encode("latin-1"))
+    assert "not written in utf-8" in refused.output
+
+
+# ------------------------------------------------------------------------------------------------------- missing
+
+
+def test_markers_of_files_are_those_of_frames(tmp_path: Path) -> None:
+    path = write_text(tmp_path / "t.csv", "a,b", "1,n/a", "None,x", " ,y", "2,?")
+    found = values(path)
+    assert found["a"].isna().tolist() == [False, True, True, False]
+    assert found["b"].isna().tolist() == [True, False, False, False]
+    assert values(path, missing=("?",))["b"].isna().tolist() == [True, False, False, True]
+    kept = values(path, not_missing=("n/a",))["b"]
+    assert kept.tolist() == ["n/a", "x", "y", "?"]
+    assert isinstance(kept.dtype, pd.CategoricalDtype)  # which says that n/a is a label
+
+
+def test_suspicious_labels_name_their_options(tmp_path: Path) -> None:
+    frame = numbers().assign(ward=["north", "?", "South", "south"] * 10)
+    frame.to_csv(tmp_path / "t.csv", index=False)
+    result = done("fit", tmp_path / "t.csv", "-o", tmp_path / "m.sshiba", "--components", 2)
+    assert "10 labels that look like missing ('ward': '?'): name what means missing with --missing" in result.output
+    assert "make them one with --normalise-labels" in result.output
+    options = ("--missing", "?", "--normalise-labels", "--force", "--components", 2)
+    result = done("fit", tmp_path / "t.csv", "-o", tmp_path / "m.sshiba", *options)
+    assert "missing with" not in result.output
+    assert set(load(tmp_path / "m.sshiba").classes_["ward"]) == {"north", "South"}
+
+
+def test_every_remedy_has_an_option() -> None:
+    assert set(OPTIONS) == set(Remedy)
+    assert not [words for words in OPTIONS.values() if "pd." in words or "(" in words or "sshiba." in words]
+
+
+def test_yes_and_no_in_files_come_back_as_they_were_written(tmp_path: Path) -> None:
+    frame = numbers().assign(smokes=np.where(numbers()["a"] > 5, "Ja", "Nein"))
+    frame.loc[frame["a"].idxmax(), "smokes"] = "n/a"
+    frame.to_csv(tmp_path / "t.csv", index=False)
+    done("fit", tmp_path / "t.csv", "-o", tmp_path / "m.sshiba", "--components", 2)
+    assert load(tmp_path / "m.sshiba").feature_names_in_["binary"] == ["smokes"]
+    done("impute", tmp_path / "t.csv", "--model", tmp_path / "m.sshiba", "-o", tmp_path / "out.csv")
+    filled = pd.read_csv(tmp_path / "out.csv")["smokes"]
+    assert filled[frame["a"].idxmax()] == "Ja"
+    assert set(filled) == {"Ja", "Nein"}
+
+
+# ------------------------------------------------------------------------------------------------------- numbers
+
+NUMBERS = {
+    "plain": (["1.5", "2", "-3e2"], [1.5, 2, -300]),
+    "thousands": (["1,234.5", "12", "3,333"], [1234.5, 12, 3333]),
+    "millions": (["1,234,567", "3,333"], [1234567, 3333]),
+    "european": (["1.234,5", "12", "3,3"], [1234.5, 12, 3.3]),
+    "decimal commas": (["3,25", "3,333"], [3.25, 3.333]),
+    "blanks": (["1 234,5", "12\u00a0345,0"], [1234.5, 12345]),
+    "swiss": (["1'234.5", "2’000’000"], [1234.5, 2000000]),
+    "dollars": (["$1,234.50", "-$3.00"], [1234.5, -3]),
+    "euros": (["1.234,50 €", "3,00 €"], [1234.5, 3]),
+    "percent": (["12.5%", "3%"], [12.5, 3]),
+    "codes": (["EUR 3.5", "EUR 4.5"], [3.5, 4.5]),
+}
+
+
+@pytest.mark.parametrize("case", NUMBERS)
+def test_numbers_are_read_and_written_as_people_write_them(tmp_path: Path, case: str) -> None:
+    texts, expected = NUMBERS[case]
+    path = write_text(tmp_path / "t.tsv", "x", *texts)
+    table = read(path, Reading())
+    assert table.values["x"].tolist() == expected
+    again = [table.formats["x"].write(value) for value in expected]
+    assert values(write_text(tmp_path / "u.tsv", "x", *again))["x"].tolist() == expected
+    if case in ("dollars", "euros", "percent", "codes", "european"):
+        assert again[0] == texts[0]
+
+
+def test_a_filled_cell_has_the_form_of_its_column() -> None:
+    known = pd.Series(["$1,234.50", "$3.00"])
+    _, form = NumberColumn.of(known).read(".")  # type: ignore[union-attr]
+    assert form.write(-1234567.891) == "-$1,234,567.89"
+    assert NumberFormat(decimal=",").write(1.5) == "1,5"
+    assert NumberFormat(whole=True).write(-0.2) == "0"
+
+
+@pytest.mark.parametrize("text", ["3,333", "12,345", "-1,000"])
+def test_what_could_be_thousands_or_decimals_is_asked(tmp_path: Path, text: str) -> None:
+    path = write_text(tmp_path / "t.tsv", "x\ty", f"{text}\t1", f"{text}\t2")
+    with pytest.raises(FileError, match=r"column 'x': .*--thousands ',' or --decimal ','"):
+        read(path, Reading())
+    assert values(path, thousands=",")["x"][0] == float(text.replace(",", ""))
+    assert values(path, decimal=",")["x"][0] == float(text.replace(",", "."))
+    path = write_text(tmp_path / "t.csv", "x;y", f"{text};1,5", f"{text};2,5")
+    assert values(path)["x"][0] == float(text.replace(",", "."))  # y tells
+    path = write_text(tmp_path / "t.tsv", "x\ty", f"{text}\t1.5", f"{text}\t2.5")
+    assert values(path)["x"][0] == float(text.replace(",", ""))
+
+
+def test_points_between_semicolons(tmp_path: Path) -> None:
+    path = write_text(tmp_path / "t.csv", "x;y", "1.234;0.5", "2.345;0.25")
+    assert values(path)["x"][0] == 1.234
+    path = write_text(tmp_path / "t.csv", "x;y", "1.234;0,5", "2.345;0,25")
+    assert values(path)["x"][0] == 1234
+    with pytest.raises(FileError, match=r"--thousands '\.'"):
+        read(write_text(tmp_path / "t.csv", "x;y", "1.234;a", "2.345;b"), Reading())
+
+
+@pytest.mark.parametrize("texts", [["$3", "€4"], ["3%", "0.5"], ["007", "008"], ["1,23,456", "2"], ["1.2.3", "4"]])
+def test_what_is_no_number_stays_text(tmp_path: Path, texts: list[str]) -> None:
+    path = write_text(tmp_path / "t.tsv", "x", *texts)
+    assert values(path)["x"].tolist() == texts
+
+
+# --------------------------------------------------------------------------------------------- models and new files
+
+
+@pytest.fixture(scope="module")
+def trained(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A model of a European file with codes as labels, row names, markers of its own and a column left out."""
+    folder = tmp_path_factory.mktemp("trained")
+    z = numbers(60)["a"] - 5
+    lines = ["wer;dosis;gruppe;notiz;rang"]
+    for i, x in enumerate(z):
+        lines.append(
+            f"p{i};{f'{1 + x:.3f}'.replace('.', ',')};{'01' if x > 0 else '02'};n{i};{'keine' if i % 9 == 0 else i % 3}"
+        )
+    path = write_text(folder / "in.csv", *lines, encoding="latin-1")
+    options = ("--index", "wer", "--drop", "notiz", "--missing", "keine", "--view", "rang=rang:categorical")
+    done("fit", path, *options, "--components", 2, "-o", folder / "m.sshiba")
+    return folder
+
+
+def test_a_model_reads_new_files_as_its_own(trained: Path) -> None:
+    new = write_text(trained / "new.csv", "wer;dosis;gruppe;rang;notiz", "q1;1,234;01;1;x", "q2;keine;01;2;y")
+    found = done("transform", trained / "m.sshiba", new).stdout
+    assert found.splitlines()[0].startswith("wer;factor")
+    assert "q1;" in found
+    filled = done("impute", new, "--model", trained / "m.sshiba", "-o", "-")
+    assert filled.stdout.splitlines()[1] == "q1;1,234;01;1;x"
+    assert "Filled 1 of 6 cells" in filled.stderr
+    few = write_text(trained / "few.csv", "gruppe", "01", "01")
+    assert len(done("transform", trained / "m.sshiba", few).stdout.splitlines()) == 3
+    done("report", trained / "m.sshiba", "-o", trained / "r.html", "--data", trained / "in.csv", "--fraction", 0)
+
+
+def test_levels_decide_what_a_cell_is(tmp_path: Path) -> None:
+    learned = LearnedReading(Reading(), None, {"code": ("01", "02"), "rank": (1, 2), "x": None})
+    path = write_text(tmp_path / "t.csv", "code,rank,x", "01,1.0,007", "1,z,008")
+    found = read(path, Reading(), learned).values
+    assert found["code"].tolist() == ["01", "1"]
+    assert found["rank"].tolist() == [1, "z"]
+    assert found["x"].tolist() == [7, 8]
+
+
+def test_reading_options_are_plain_json_and_older_files_have_none(trained: Path) -> None:
+    path = trained / "m.sshiba"
+    with zipfile.ZipFile(path) as archive:
+        header = json.loads(archive.read("model.json"))
+        arrays = archive.read("arrays.safetensors")
+    assert header["reading"]["options"]["missing"] == ["keine"]
+    assert header["reading"]["dialect"]["decimal"] == ","
+    del header["reading"]
+    for view in header["views"]:
+        del view["words"]
+    with zipfile.ZipFile(trained / "old.sshiba", "w") as archive:
+        archive.writestr("model.json", json.dumps(header))
+        archive.writestr("arrays.safetensors", arrays)
+    assert load(trained / "old.sshiba").fitted_.reading is None
+    done("transform", trained / "old.sshiba", trained / "in.csv", "--index", "wer", "--missing", "keine")
+
+
+# ------------------------------------------------------------------------------------------- several files, columns
+
+
+def test_drop_with_commas_again_and_for_several_files(tmp_path: Path) -> None:
+    one = write_text(tmp_path / "one.csv", 'a,b,"c,d"', "1,x,2", "3,y,4")
+    two = write_text(tmp_path / "two.csv", "e,f", "5,u", "6,v")
+    assert list(read_together([one, two], Reading(drop=("b,f",))).values) == ["a", "c,d", "e"]
+    assert list(read_together([one, two], Reading(drop=("b", "f", "c,d"))).values) == ["a", "e"]
+    with pytest.raises(FileError, match="--drop: none of the files has a column 'z'"):
+        read_together([one, two], Reading(drop=("b,z",)))
+
+
+def test_whole_numbers_stay_whole(tmp_path: Path) -> None:
+    frame = numbers().round(0).astype(int)
+    texts = frame.astype(str)
+    texts.loc[3, "a"] = ""
+    texts[["a"]].to_csv(tmp_path / "one.csv", index=False)
+    texts[["b", "c"]].to_csv(tmp_path / "two.csv", index=False)
+    files = (tmp_path / "one.csv", tmp_path / "two.csv")
+    result = done("impute", *files, "-o", tmp_path / "out.csv", "--components", 2)
+    assert "Rounded, since the others are whole numbers: 'a'" in result.stderr
+    found = pd.read_csv(tmp_path / "out.csv", dtype=str)
+    assert found.drop(index=3).equals(texts.drop(index=3))
+    assert found.loc[3, "a"].isdigit()
+
+
+def test_dates_are_left_aside_or_become_features(tmp_path: Path) -> None:
+    frame = numbers().assign(when=[f"2020-{1 + i % 12:02d}-{1 + i % 28:02d}" for i in range(40)])
+    frame.loc[2, "a"] = np.nan
+    frame.to_csv(tmp_path / "t.csv", index=False)
+    path = str(tmp_path / "t.csv")
+    assert list(values(path, dates="leave-out")) == ["a", "b", "c"]
+    assert "when weekday" in values(path, dates="features")
+    done("impute", path, "-o", tmp_path / "out.csv", "--dates", "features", "--components", 2)
+    filled = pd.read_csv(tmp_path / "out.csv")
+    assert list(filled) == ["a", "b", "c", "when"]
+    assert filled["when"].tolist() == frame["when"].tolist()
+    assert not filled["a"].isna().any()
+
+
+# ------------------------------------------------------------------------------------------------------- formats
+
+
+@pytest.mark.parametrize("ending", [".csv.gz", ".tsv.gz", ".xlsx", ".feather", ".parquet"])
+def test_formats_are_read_and_written(tmp_path: Path, ending: str) -> None:
+    pytest.importorskip("pyarrow", reason="needs the extra 'parquet'")
+    pytest.importorskip("openpyxl", reason="needs the extra 'excel'")
+    frame = numbers().assign(ward=["north", "south"] * 20, id=[f"p{i}" for i in range(40)])
+    frame.loc[3, "a"], frame.loc[4, "ward"] = np.nan, None
+    write(frame, str(tmp_path / f"in{ending}"))
+    out = tmp_path / f"out{ending}"
+    done("impute", tmp_path / f"in{ending}", "--index", "id", "-o", out, "--components", 2)
+    found = read(str(out), Reading(index="id")).values
+    assert list(found) == ["a", "b", "c", "ward"]
+    assert found.index[3] == "p3"
+    assert not found.isna().any().any()
+    np.testing.assert_allclose(found["b"].astype(float), frame["b"])
+    if ending.endswith(".gz"):
+        assert gzip.decompress(out.read_bytes()).startswith(b"a")
+
+
+def test_npz_and_annotated_files_are_filled_in_their_own_form(tmp_path: Path) -> None:
+    anndata = pytest.importorskip("anndata", reason="needs the extra 'mudata'")
+    mudata = pytest.importorskip("mudata", reason="needs the extra 'mudata'")
+    x = numbers().to_numpy()
+    x[3, 1] = np.nan
+    np.savez(tmp_path / "in.npz", x=x, y=x[:, :2] * 2)
+    done("impute", tmp_path / "in.npz", "-o", tmp_path / "out.npz", "--std", tmp_path / "std.npz", "--components", 2)
+    with np.load(tmp_path / "out.npz") as out, np.load(tmp_path / "std.npz") as std:
+        assert not np.isnan(out["x"]).any()
+        np.testing.assert_array_equal(out["x"][~np.isnan(x)], x[~np.isnan(x)])
+        assert (std["x"] > 0).sum() == 1
+    refused = sshiba("impute", tmp_path / "in.npz", "-o", tmp_path / "out.csv")
+    assert "one of .npz" in refused.output
+    cells = anndata.AnnData(x, obs=pd.DataFrame(index=[f"c{i}" for i in range(40)]))
+    cells.write(tmp_path / "in.h5ad")
+    done("fit", tmp_path / "in.h5ad", "-o", tmp_path / "m.sshiba", "--components", 2)
+    done("impute", tmp_path / "in.h5ad", "-o", tmp_path / "out.h5ad", "--model", tmp_path / "m.sshiba")
+    assert not np.isnan(anndata.read_h5ad(tmp_path / "out.h5ad").X).any()
+    few = cells[:30].copy()
+    few.var_names = ["p", "q", "r"]
+    mudata.MuData({"rna": cells, "protein": few}).write(tmp_path / "in.h5mu")
+    done("impute", tmp_path / "in.h5mu", "-o", tmp_path / "out.h5mu", "--components", 2)
+    out = mudata.read_h5mu(tmp_path / "out.h5mu")
+    assert out["protein"].shape == (30, 3)
+    assert not np.isnan(out["rna"].X).any()
+
+
+def test_export_writes_tables(tmp_path: Path, trained: Path) -> None:
+    done("export", trained / "m.sshiba", "-o", tmp_path / "tables")
+    names = {path.name for path in (tmp_path / "tables").iterdir()}
+    assert {"factors.csv", "factors_std.csv", "r2.csv", "noise.csv", "weights_numeric.csv"} <= names
+    model = load(trained / "m.sshiba")
+    factors = pd.read_csv(tmp_path / "tables" / "factors.csv", index_col=0)
+    assert list(factors.columns) == [f"factor {k + 1}" for k in range(model.n_components_)]
+    np.testing.assert_allclose(factors.to_numpy(), model.fitted_.factors)
+    assert factors.index[0] == "p0"
+    noise = pd.read_csv(tmp_path / "tables" / "noise.csv")
+    assert list(noise.columns) == ["view", "feature", "bias", "noise std"]
+    assert "exists" in sshiba("export", trained / "m.sshiba", "-o", tmp_path / "tables").output
+    done("export", trained / "m.sshiba", "-o", tmp_path / "tables", "--force")
+
+
+# ------------------------------------------------------------------------------------------------------ said well
+
+
+def test_the_hint_for_resuming_can_be_used_as_it_is(tmp_path: Path) -> None:
+    frame = numbers().assign(**{"my id": [f"p{i}" for i in range(40)], "x y": ["?", *"ab"] * 13 + ["a"]})
+    frame.to_csv(tmp_path / "my data.csv", index=False)
+    options = ("--index", "my id", "--missing", "?", "--max-time", 1e-6, "--components", 3)
+    result = sshiba("fit", tmp_path / "my data.csv", *options, "-o", tmp_path / "m.sshiba")
+    assert result.exit_code == 1
+    assert (
+        f"'{tmp_path / 'my data.csv'}' --index 'my id' --missing '?' --resume {tmp_path / 'm.sshiba'}" in result.output
+    )
+    assert "max_iter" not in result.output
+    done("fit", tmp_path / "my data.csv", "--index", "my id", "--missing", "?", "--resume", tmp_path / "m.sshiba")
+    assert load(tmp_path / "m.sshiba").fitted_.reading["options"]["index"] == "my id"
+
+
+def test_all_bad_columns_at_once_with_their_options(tmp_path: Path) -> None:
+    frame = numbers().assign(who=[f"p{i}x" for i in range(40)], when=pd.date_range("2020", periods=40).astype(str))
+    frame.to_csv(tmp_path / "t.csv", index=False)
+    result = sshiba("fit", tmp_path / "t.csv", "-o", tmp_path / "m.sshiba")
+    assert (
+        "column 'who' has a different text in every row, as identifiers do: leave it out with --drop" in result.output
+    )
+    assert "column 'when' holds dates such as '2020-01-01'" in result.output
+    assert "--dates features" in result.output
+    done("fit", tmp_path / "t.csv", "-o", tmp_path / "m.sshiba", "--components", 2, "--drop", "who,when")
+    frame.assign(a="many", b="few").to_csv(tmp_path / "new.csv", index=False)
+    result = sshiba("transform", tmp_path / "m.sshiba", tmp_path / "new.csv")
+    assert "column 'a' holds text ('many')" in result.output
+    assert "column 'b' holds text ('few')" in result.output
+    assert "--missing" in result.output
+
+
+def test_help_speaks_no_python() -> None:
+    for command in ("fit", "impute", "predict", "transform", "evaluate", "report", "export", "info"):
+        shown = done(command, "--help").output
+        assert "bool" not in shown.lower()
+    assert "bool" not in done("--help").output.lower()
+
+
+def test_scores_of_columns_fit_into_80_columns(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("COLUMNS", "80")
+    frame = numbers(80).rename(columns={"a": "a long name of a column of measurements"})
+    frame = frame.assign(ward=["north", "south", "west", "east"] * 20, smokes=["yes", "no"] * 40)
+    frame.to_csv(tmp_path / "t.csv", index=False)
+    shown = done("evaluate", tmp_path / "t.csv", "--columns", "--components", 2).stdout
+    assert max(map(len, shown.splitlines()[1:])) <= 80
+    rows = [line for line in shown.splitlines() if line.startswith(("numeric", " numeric"))]
+    assert len(rows) == 3
+    assert "…" in rows[0]
+    assert all(line.count(".") == 4 for line in rows)  # rmse, r2, coverage, log-likelihood, none of them cut

@@ -1,0 +1,164 @@
+"""Texts in tables: what means missing, what is the same label, what says yes or no, what is a date."""
+
+import datetime as dt
+import logging
+import uuid
+import warnings
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from sshiba import SSHIBA, Binary, Categorical, date_features, load, normalise_labels, tune
+from sshiba.data.advice import DataError, DataWarning
+from sshiba.data.one_table import by_type
+from sshiba.evaluate import holdout
+
+
+def table(**columns: Any) -> pd.DataFrame:
+    """60 rows with two numbers that belong together, and more columns, each repeated to 60 rows."""
+    rng = np.random.default_rng(0)
+    z = rng.standard_normal(60)
+    numbers = {"a": z + 0.1 * rng.standard_normal(60), "b": z + 0.1 * rng.standard_normal(60)}
+    more = {name: pd.Series((list(cells) * 60)[:60], dtype=object) for name, cells in columns.items()}
+    return pd.DataFrame({**numbers, **more})
+
+
+def fit(frame: Any, **options: Any) -> SSHIBA:
+    return SSHIBA(2, random_state=0, **options).fit(frame)
+
+
+@pytest.mark.parametrize("marker", ["n/a", "None", "", "  ", "NULL", "<NA>", " NA "])
+def test_pandas_markers_are_missing_in_frames(marker: str, caplog: pytest.LogCaptureFixture) -> None:
+    frame = table(ward=["north", "south", "west", marker])
+    with caplog.at_level(logging.INFO, logger="sshiba"):
+        model = fit(frame)
+    assert list(model.classes_["ward"]) == ["north", "south", "west"]
+    assert "taken for missing: 15 cells of 1 column, 'ward'" in caplog.text
+    filled = model.impute(frame)["ward"]
+    assert set(filled) == {"north", "south", "west"}
+    views = {"numbers": frame[["a", "b"]], "ward": frame["ward"].tolist()}
+    assert list(fit(views).classes_["ward"]) == ["north", "south", "west"]
+
+
+def test_markers_in_numbers_and_declared_categories() -> None:
+    frame = table(dose=[1.5, "n/a", 2.5, 3.25])
+    assert fit(frame).feature_names_in_["numeric"] == ["a", "b", "dose"]
+    declared = table(symptoms=["None", "mild", "severe"]).astype({"symptoms": "category"})
+    assert list(fit(declared).classes_["symptoms"]) == ["None", "mild", "severe"]
+
+
+def test_suspicious_labels_are_told_in_one_warning() -> None:
+    frame = table(ward=["north", "south", "?", "unknown"], size=["big", "Big", " big", "small"])
+    with pytest.warns(DataWarning) as caught:
+        fit(frame)
+    assert len(caught) == 1
+    words = str(caught[0].message)
+    assert "30 labels that look like missing ('ward': '?', 'unknown')" in words
+    assert "2 labels spelled in several ways ('size': 'big', 'Big', ' big')" in words
+    assert "sshiba.normalise_labels" in words
+    with warnings.catch_warnings():
+        warnings.simplefilter("error", DataWarning)
+        fit(normalise_labels(frame.drop(columns="ward")))
+
+
+def test_spellings_become_one_label() -> None:
+    frame = pd.DataFrame({"x": ["Big  one", "big one", "big one", None, 3], "n": range(5)})
+    assert normalise_labels(frame)["x"].tolist() == ["big one"] * 3 + [None, 3]
+    assert normalise_labels(frame, {"x": ["BIG ONE"]})["x"].tolist() == ["BIG ONE"] * 3 + [None, 3]
+    assert frame["x"].iloc[0] == "Big  one"
+
+
+@pytest.mark.parametrize("words", [("no", "yes"), ("FALSE", "TRUE"), ("nein", "ja"), ("N", "J"), ("-", "+")])
+def test_words_for_yes_and_no_are_binary_and_come_back(words: tuple[str, str], tmp_path: Path) -> None:
+    frame = table(smokes=words)
+    frame["smokes"] = np.where(frame["a"] > 0, words[1], words[0])
+    frame["old"] = (frame["b"] > 0).astype(int)
+    high, low = frame["a"].idxmax(), frame["a"].idxmin()
+    frame.loc[[high, low], "smokes"] = None
+    model = fit(frame)
+    assert model.feature_names_in_["binary"] == ["smokes", "old"]
+    model.save(tmp_path / "m.sshiba")
+    for one in (model, load(tmp_path / "m.sshiba")):
+        filled = one.impute(frame)
+        assert (filled["smokes"][low], filled["smokes"][high]) == words
+        assert filled["old"].dtype == frame["old"].dtype
+        found = one.predict(frame[["a", "b"]])
+        assert set(found["smokes"]) == set(words)
+        assert (found["smokes"] == filled["smokes"]).mean() > 0.85
+        proba = one.predict_proba(frame[["a", "b"]], "smokes")
+        assert ((proba > 0.5) == (found["smokes"] == words[1])).all()
+    assert set(model.sample(5)["smokes"]) <= set(words)
+
+
+def test_spellings_of_yes_and_no_and_what_is_neither() -> None:
+    frame = table(smokes=["Yes", "yes", "YES", " yes", "no", "No"], sex=["f", "m"])
+    assert by_type(frame) == {"numeric": ["a", "b"], "binary": ["smokes"], "sex": ["sex"]}
+    views = {"x": ["yes", "no"] * 6, "y": pd.Categorical(["yes", "no"] * 6), "z": ["yes", "no", "maybe"] * 4}
+    kinds = {name: type(view) for name, view in SSHIBA(1).fit(views).views_.items()}
+    assert kinds == {"x": Binary, "y": Categorical, "z": Categorical}
+
+
+def test_words_are_scored_like_numbers() -> None:
+    frame = table(smokes=["no"])
+    frame["smokes"] = np.where(frame["a"] > 0, "yes", "no")
+    assert holdout(SSHIBA(2, random_state=0), frame, 0.2).loc["binary", "accuracy"] > 0.7
+    tuned = tune(SSHIBA(random_state=0), frame, {"n_components": [1, 2]}, "smokes", n_folds=2, scoring="auc")
+    assert tuned.table["score"].min() > 0.7
+
+
+def test_columns_of_one_label_are_left_aside_at_once() -> None:
+    frame = table(country=["DE"], site=["A", None], ward=["north", "south"])
+    with pytest.warns(DataWarning, match=r"one label only in 2 columns \('country', 'site'\), left aside"):
+        model = fit(frame)
+    assert list(model.views_) == ["numeric", "ward"]
+    assert (model.impute(frame)["country"] == "DE").all()
+
+
+def test_row_labels_may_repeat_where_nothing_is_matched() -> None:
+    frame = table(ward=["north", "south", None]).set_axis([f"p{i // 2}" for i in range(60)])
+    model = fit(frame)
+    filled = model.impute(frame)
+    assert filled.index.equals(frame.index)
+    assert (filled["a"] == frame["a"]).all()
+    assert not filled["ward"].isna().any()
+    assert len(model.predict(frame[["a"]], "b")) == 60
+    assert fit({"x": frame[["a"]], "y": frame[["b"]]}).index_.equals(frame.index)
+    with pytest.raises(DataError, match="duplicate index labels 'p0'"):
+        fit({"x": frame[["a"]], "y": frame[["b"]].iloc[::-1]})
+
+
+ODD = {
+    "dates": ([dt.date(2020, 1, 1), dt.date(2021, 2, 3)], "holds dates or times"),
+    "times": ([dt.time(1, 2), dt.time(3, 4)], "holds dates or times"),
+    "bytes": ([b"a", b"b"], "holds values of type bytes"),
+    "identifiers": ([uuid.UUID(int=1), uuid.UUID(int=2)], "holds values of type UUID"),
+    "complex": ([1j, 2.0], "holds complex numbers"),
+    "lists": ([[1], [2]], "holds lists"),
+}
+
+
+@pytest.mark.parametrize("case", ODD)
+def test_columns_of_other_kinds_are_refused_in_a_sentence(case: str) -> None:
+    cells, words = ODD[case]
+    with pytest.raises(DataError, match=f"column 'odd' {words}.*leave it out"):
+        fit(table(odd=cells))
+
+
+@pytest.mark.parametrize(
+    "when",
+    [
+        ["2020-01-31", "2021-02-01", None],
+        [dt.date(2020, 1, 31), dt.date(2021, 2, 1), None],
+        ["31.1.2020", "1.2.2021", None],
+    ],
+)
+def test_dates_become_features_on_request(when: list) -> None:
+    found = date_features(table(when=when))
+    assert list(found.columns[2:]) == ["when year", "when month", "when weekday", "when days since 1970"]
+    assert found.iloc[0, 2:].tolist() == [2020, 1, "Friday", 18292]
+    assert found.iloc[1, 2:5].tolist() == [2021, 2, "Monday"]
+    assert found.iloc[2, 2:].isna().all()
+    assert "when weekday" in fit(found).views_
