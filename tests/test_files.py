@@ -284,6 +284,19 @@ def test_levels_decide_what_a_cell_is(tmp_path: Path) -> None:
     assert found["x"].tolist() == [7, 8]
 
 
+def test_labels_of_a_workbook_are_those_of_the_model(tmp_path: Path) -> None:
+    pytest.importorskip("openpyxl", reason="needs the extra 'excel'")
+    pd.DataFrame({"code": [1, 2, 3], "x": [1.5, 2.5, 3.5]}).to_excel(tmp_path / "t.xlsx", index=False)
+    learned = LearnedReading(Reading(), None, {"code": ("1", "2"), "x": None})
+    assert read(str(tmp_path / "t.xlsx"), Reading(), learned).values["code"].tolist() == ["1", "2", 3]
+
+
+def test_none_among_labels_is_pointed_out(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    path = write_text(tmp_path / "t.csv", "symptoms,x", "None,1", "mild,2")
+    read(path, Reading())
+    assert "'None' is taken for missing in 'symptoms'; --not-missing None" in caplog.text
+
+
 def test_reading_options_are_plain_json_and_older_files_have_none(trained: Path) -> None:
     path = trained / "m.sshiba"
     with zipfile.ZipFile(path) as archive:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -19,6 +20,8 @@ from .number_marks import AmbiguousMarksError, NumberColumn, NumberFormat, read_
 from .reading_options import LearnedReading, Reading
 from .text_files import Dialect, TextFile, file_size
 from .view_files import read_views
+
+logger = logging.getLogger("sshiba")
 
 LONG = 200 * 2**20  # bytes of a text file that is read in parts
 PART_ROWS = 20_000
@@ -166,6 +169,10 @@ def _as_table(raw: _Raw, how: Reading, learned: LearnedReading | None, dropped: 
     formats: dict[Any, NumberFormat] = {}
     if raw.dialect is None:
         values, dialect = _meant(frame, how), None
+        values = values.copy(deep=False)
+        for name, known in levels.items():
+            if known is not None and name in values:
+                values[name] = _known_labels(values[name], known)
         whole = frozenset(name for name in values if _is_whole(values[name], raw.path))
     else:
         usual = learned.dialect.decimal if learned is not None and learned.dialect is not None else None
@@ -226,7 +233,8 @@ def _understood(
     assert raw.dialect is not None
     markers = (MISSING - set(how.not_missing)) | set(how.missing)
     seen = {name: texts[name].where(~texts[name].str.strip().isin(markers)) for name in texts}
-    log_markers({name: int(((column.isna()) & (texts[name] != "")).sum()) for name, column in seen.items()})
+    counts = {name: int((column.isna() & (texts[name] != "")).sum()) for name, column in seen.items()}
+    log_markers({name: n for name, n in counts.items() if n})
     numbers = {}
     for name, column in seen.items():
         known = column.dropna()
@@ -246,26 +254,39 @@ def _understood(
         if name in read:
             columns[name] = read[name][0].reindex(column.index) if column.isna().any() else read[name][0]
         else:
-            columns[name] = _labels(column, levels.get(name), how)
+            own = levels.get(name)
+            columns[name] = _labels(column, how) if own is None else _known_labels(column, own)
+    _warn_none({name: texts[name] for name in columns if name not in read}, markers)
     values = pd.DataFrame({place: column.array for place, column in enumerate(columns.values())}, index=texts.index)
     values.columns = texts.columns
     return values, {name: form for name, (_, form) in read.items()}, decimal
 
 
-def _labels(column: pd.Series, levels: tuple | None, how: Reading) -> pd.Series:
-    """Text, as the labels that a model knows where it knows them; declared categories where markers are labels."""
-    if levels is not None:
-        by_text = {str(level): level for level in levels}
-        numbers = {float(level): level for level in levels if isinstance(level, int | float)}
+def _warn_none(labels: Mapping[Any, pd.Series], markers: frozenset[str]) -> None:
+    """pandas takes None for missing; among labels it may well be one."""
+    found = [name for name, texts in labels.items() if "None" in markers and (texts == "None").any()]
+    if found:
+        words = "'None' is taken for missing in %s; --not-missing None keeps it as a label."
+        logger.warning(words, first_few(found, 10))
 
-        def known(text: Any) -> Any:
-            if not isinstance(text, str) or text in by_text:
-                return by_text.get(text, text)
-            return numbers.get(float(pd.to_numeric(text, errors="coerce")), text)
 
-        return pd.Series([None if pd.isna(cell) else known(cell) for cell in column], dtype=object)
+def _labels(column: pd.Series, how: Reading) -> pd.Series:
+    """Text; declared categories where markers are labels."""
     labels = column.astype(object).where(column.notna(), None)
     return labels.astype("category") if labels.isin(list(how.not_missing)).any() else labels
+
+
+def _known_labels(column: pd.Series, levels: tuple) -> pd.Series:
+    """The labels that a model knows, whether a file holds them as text or as numbers; others as they are."""
+    by_text = {str(level): level for level in levels}
+    by_number = {float(level): level for level in levels if isinstance(level, int | float)}
+
+    def known(cell: Any) -> Any:
+        if cell in levels:
+            return cell
+        return by_text.get(str(cell), by_number.get(float(pd.to_numeric(str(cell), errors="coerce")), cell))
+
+    return pd.Series([None if pd.isna(cell) else known(cell) for cell in column], index=column.index, dtype=object)
 
 
 def _are_codes(known: pd.Series) -> bool:
