@@ -1,5 +1,6 @@
 """The real command in a process of its own: files in, files out, one sentence for each thing that is wrong."""
 
+import io
 import subprocess
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -97,6 +98,23 @@ def test_predict_and_transform(folder: Path) -> None:
     factors = sshiba("transform", "model.sshiba", "-", "--index", "patient", stdin=text, cwd=folder)
     assert factors.stdout.splitlines()[0].startswith("patient,factor 1")
     assert len(factors.stdout.splitlines()) == 9
+
+
+def test_a_target_is_used_only_on_request_and_unseen_labels_are_missing(folder: Path) -> None:
+    plain, used = (
+        sshiba("predict", "model.sshiba", "blood.csv", "--index", "patient", "--target", "a", *more, cwd=folder).stdout
+        for more in ((), ("--use-target",))
+    )
+    found = [pd.read_csv(io.StringIO(text), index_col="patient")["a"] for text in (plain, used)]
+    truth = pd.read_csv(folder / "blood.csv", index_col="patient")["a"]
+    errors = [(part - truth).abs().mean() for part in found]
+    assert errors[1] < 0.9 * errors[0]
+    new = "patient,sex\nq1,x\nq2,f\n"
+    done = sshiba("transform", "model.sshiba", "-", "--index", "patient", stdin=new, cwd=folder)
+    assert done.returncode == 0, done.stderr
+    assert "'x' unseen in training" in done.stderr
+    refused = sshiba("transform", "model.sshiba", "-", "--index", "patient", "--unseen", "error", stdin=new, cwd=folder)
+    assert refused.returncode == 1
 
 
 def test_own_views_and_several_files(folder: Path) -> None:
@@ -263,11 +281,10 @@ CASES = {
     "damaged model": (("info", "broken.sshiba"), "is not a SSHIBA model"),
     "a table as a model": (("info", "blood.csv"), "is not a SSHIBA model"),
     "target unknown": (("predict", "model.sshiba", "new.csv", "--target", "height"), "unknown target 'height'"),
-    "target was an input": (("predict", "model.sshiba", "new.csv", "--target", "a"), "given complete"),
     "no probabilities": (("predict", "model.sshiba", "new.csv", "--target", "c", "--proba"), "use --std for its dev"),
     "both": (("predict", "model.sshiba", "new.csv", "--target", "c", "--proba", "--std"), "choose one"),
     "none of the columns": (("transform", "model.sshiba", "strange.csv"), "none of the model's columns"),
-    "a new level": (("transform", "model.sshiba", "level.csv"), "'x'"),
+    "a new level": (("transform", "model.sshiba", "level.csv", "--unseen", "error"), "'x'"),
     "text for a number": (
         ("transform", "model.sshiba", "text.csv"),
         "('many', 'few'): name what means missing with --",
