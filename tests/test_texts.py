@@ -95,7 +95,7 @@ def test_words_for_yes_and_no_are_binary_and_come_back(words: tuple[str, str], t
 
 def test_spellings_of_yes_and_no_and_what_is_neither() -> None:
     frame = table(smokes=["Yes", "yes", "YES", " yes", "no", "No"], sex=["f", "m"])
-    assert by_type(frame) == {"numeric": ["a", "b"], "binary": ["smokes"], "sex": ["sex"]}
+    assert by_type(frame)[0] == {"numeric": ["a", "b"], "binary": ["smokes"], "sex": ["sex"]}
     views = {"x": ["yes", "no"] * 6, "y": pd.Categorical(["yes", "no"] * 6), "z": ["yes", "no", "maybe"] * 4}
     kinds = {name: type(view) for name, view in SSHIBA(1).fit(views).views_.items()}
     assert kinds == {"x": Binary, "y": Categorical, "z": Categorical}
