@@ -7,7 +7,7 @@ Equation and table numbers are the paper's. Shapes: n rows of a block, D feature
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from math import log, pi
 from typing import NamedTuple
@@ -292,21 +292,31 @@ class ZSums:
 def infer_z(block: Block, x: LocalX, messages: Messages) -> tuple[Array, ZSums]:
     """<z> of all rows, (n, K), and its sums; on threads, a part of the rows each, where rows have own covariances."""
 
-    def job(some: slice) -> tuple[Array, ZSums]:
+    def one(some: slice) -> tuple[Array, ZSums]:
         part, part_x = block.rows(some), x if block.shared else rows_of_x(x, some)
         known = prepare_z(part, messages)
         z = update_z(part, part_x, known, messages)
         return z, sum_z(part, z, known)
 
+    def several(parts: Sequence[slice]) -> tuple[Array, ZSums]:
+        return join_z(map(one, parts))
+
     parts = block.parts(messages.n_components)
     if len(parts) == 1:
-        return job(parts[0])
+        return one(parts[0])
+    # A thread adds up what it computes. How many parts it takes does not depend on the threads, so neither do the sums.
+    step = -(-len(parts) // min(max(4, len(parts) // 8), 64))
+    return join_z(in_threads(several, [parts[i : i + step] for i in range(0, len(parts), step)]))
+
+
+def join_z(found: Iterable[tuple[Array, ZSums]]) -> tuple[Array, ZSums]:
+    """<z> of several parts one below the other, and their sums added in this order."""
     means, total = [], None
-    for z, sums in in_threads(job, parts):
+    for z, sums in found:
         means.append(z)
         total = sums if total is None else total + sums
     assert total is not None
-    return array_namespace(means[0]).concat(means), total
+    return means[0] if len(means) == 1 else array_namespace(means[0]).concat(means), total
 
 
 def sum_z(block: Block, z: Array, known: ZGivenX) -> ZSums:
