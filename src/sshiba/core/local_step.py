@@ -21,7 +21,6 @@ from .state import Array, ColumnGroups, LatentX, Posterior, Stats, ViewStats
 from .threads import in_threads
 from .w_moments import weighted_ww
 
-MANY_VIEWS = 4  # latent views that are worth a thread each
 PART_BYTES = 2**23  # working memory of rows with a covariance each: small enough for the caches
 
 # ------------------------------------------------------------------------------------------------ rows and messages
@@ -194,15 +193,14 @@ def update_z(block: Block, x: LocalX, known: ZGivenX, messages: Messages) -> Arr
 
 
 def update_x(block: Block, x: LocalX, z: Array, messages: Messages) -> LocalX:
-    """q(x) of the latent views (table 3, table 4), each on a thread where there are several."""
-
-    def job(rows: RowView, old: LatentX | None, message: Message) -> LatentX | None:
+    """q(x) of the latent views (table 3, table 4)."""
+    new: list[LatentX | None] = []
+    for rows, old, message in zip(block.views, x, messages.views):
         if old is None:
-            return None
-        return update_view_x(rows, old.xi, z @ message.w_mean.T + message.b_mean, message)
-
-    run = in_threads if sum(q is not None for q in x) >= MANY_VIEWS else map
-    return tuple(run(job, block.views, x, messages.views))
+            new.append(None)
+        else:
+            new.append(update_view_x(rows, old.xi, z @ message.w_mean.T + message.b_mean, message))
+    return tuple(new)
 
 
 def update_view_x(rows: RowView, xi: Array | None, y: Array, message: Message) -> LatentX:
