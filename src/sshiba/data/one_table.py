@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import logging
 import warnings
 from collections.abc import Collection, Mapping, Sequence
@@ -154,7 +155,8 @@ def by_type(frame: pd.DataFrame, alone: Sequence[Any] = (), taken: Sequence[Any]
 
 def _free_name(name: str, taken: Collection[str]) -> str:
     """The name, or with a number behind it: columns 1 and "1" are two."""
-    return next(free for free in (name, *(f"{name} ({n})" for n in range(2, 10**6))) if free not in taken)
+    numbered = (f"{name} ({n})" for n in itertools.count(2))
+    return next(free for free in itertools.chain([name], numbered) if free not in taken)
 
 
 # ------------------------------------------------------------------------------------------------- new tables
