@@ -1,4 +1,4 @@
-"""What new users once met: things silently wrong, work lost, crashes. Each test was red."""
+"""What new users once met: things silently wrong, work lost, crashes."""
 
 import logging
 import warnings
