@@ -78,10 +78,6 @@ class ModelSpec:
 
     views: tuple[ViewSpec, ...]
 
-    @property
-    def has_latent_views(self) -> bool:
-        return any(view.likelihood.latent for view in self.views)
-
 
 def view_spec(
     name: str,

@@ -93,11 +93,6 @@ class ColumnGroups:
         return values if self._each_its_own else self._membership @ values
 
     @cached_property
-    def has_shared(self) -> bool:
-        """Does any group hold several features?"""
-        return bool(self._shared)
-
-    @cached_property
     def _each_its_own(self) -> bool:
         return np.array_equal(self.index, np.arange(len(self.index)))
 
