@@ -14,6 +14,7 @@ from threadpoolctl import threadpool_limits
 from sshiba.core.coded import CodedView
 from sshiba.core.likelihoods import Gaussian
 from sshiba.core.spec import ModelSpec, Priors, view_spec
+from sshiba.core.start import random_posterior
 from sshiba.engines import make_rows
 from sshiba.fitting.sweep import State, sweep
 
@@ -31,7 +32,7 @@ def sweep_seconds(
         X *= seen
     view = view_spec("x", Gaussian(), "feature", counts, np.ones(d), Priors(), select_features=select)
     rows = make_rows([CodedView(X, seen)], ModelSpec((view,)), k, engine=engine)
-    posterior = rows.first_posterior(k, rng)
+    posterior = random_posterior(rows.spec, k, rows.groups, rng)
     state = State(posterior, rows.start(posterior))
     times = []
     for _ in range(repeats + 1):

@@ -9,6 +9,7 @@ from sshiba.core.coded import CodedView
 from sshiba.core.global_step import global_step
 from sshiba.core.likelihoods import Gaussian
 from sshiba.core.spec import ModelSpec, Priors, view_spec
+from sshiba.core.start import random_posterior
 from sshiba.engines import make_rows
 
 
@@ -30,7 +31,7 @@ def main(quick: bool = False) -> list[Row]:
     x = np.where(seen, (x - x.mean(axis=0)) / x.std(axis=0), 0.0)
     spec = ModelSpec((view_spec("x", Gaussian(), "feature", seen.sum(axis=0).astype(float), np.ones(d), Priors()),))
     rows = make_rows([CodedView(x, seen)], spec, k)
-    posterior = rows.first_posterior(k, rng)
+    posterior = random_posterior(rows.spec, k, rows.groups, rng)
     local = rows.start(posterior)
     for _ in range(2):
         local, stats = rows.step(posterior, local)

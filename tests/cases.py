@@ -10,6 +10,7 @@ import oracle
 from sshiba.core.coded import CodedView
 from sshiba.core.likelihoods import Gaussian, Logistic, MultinomialProbit
 from sshiba.core.spec import ModelSpec, Priors, ViewSpec, view_spec
+from sshiba.core.start import random_posterior
 from sshiba.core.state import Fixed, Gamma, Posterior, ViewPosterior, WeightCovariance
 from sshiba.data.types import Binary, Categorical, Real, View
 from sshiba.engines import Rows, make_rows
@@ -77,7 +78,7 @@ def make_problem(
         seen = np.full(d, n) if rows.observed is None else np.broadcast_to(rows.observed, (n, d)).sum(axis=0)
         specs.append(spec_of(f"v{i}", view, seen.astype(float), np.ones(d), priors))
     spec = ModelSpec(tuple(specs))
-    posterior = make_rows(data, spec, n_components, missing).first_posterior(n_components, rng)
+    posterior = random_posterior(spec, n_components, make_rows(data, spec, n_components, missing).groups, rng)
     return Problem(data, spec, posterior, missing, block_rows, space)
 
 

@@ -15,6 +15,7 @@ from sshiba.core.coded import CodedView
 from sshiba.core.global_step import GLOBAL_UPDATES, apply_update, expected_residual, global_step
 from sshiba.core.rotation import find_rotation, objective, rotate
 from sshiba.core.spec import ModelSpec
+from sshiba.core.start import random_posterior
 from sshiba.core.state import ColumnGroups, Gamma, Posterior, WeightCovariance
 from sshiba.core.w_moments import w_trace
 from sshiba.data.types import Binary, Categorical, Real
@@ -286,7 +287,7 @@ def test_a_factor_that_was_lost_is_found_again() -> None:
     data = [CodedView((x - x.mean(axis=0)) / x.std(axis=0), None)]
     spec = ModelSpec((spec_of("x", Real(), np.full(12, 200.0), np.ones(12)),))
     rows, options = make_rows(data, spec, 3), FitOptions(tol=1e-4)
-    whole = run(rows, StartingPoint(rows.first_posterior(3, rng), 3), options).state
+    whole = run(rows, StartingPoint(random_posterior(spec, 3, rows.groups, rng), 3), options).state
     lost = keep_factors(whole, np.array([0, 2]))
     for _ in range(200):
         lost = sweep(rows, lost, rotating=True)

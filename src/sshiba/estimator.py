@@ -54,15 +54,17 @@ class SSHIBA(BaseEstimator):
         View name -> `Real()`, `Binary()` or `Categorical()`. Views that are not named are inferred, and logged.
         For one DataFrame also -> columns, or (columns, type).
     n_init : int
-        Random starts; the one with the highest bound is kept.
+        Starts; the one with the highest bound is kept. The first is made from the principal components, the others are
+        random.
     max_iter, tol : int, float
         Stop after this many sweeps, or when the bound rises by less than `tol` nats per observed cell and sweep.
     prune_tol : float
         A factor goes when it explains less than this share of every view.
     missing : "exact" or "mean-field"
         Leave holes out (default), or treat each as a variable of its own, as the paper does.
-    acceleration : "rotation" or None
-        Rotate the latent space between sweeps, which finds the right number of factors, and far sooner.
+    acceleration : "auto", "rotation" or None
+        Rotate the latent space between sweeps, which finds the right number of factors, and far sooner; "auto" also
+        starts each sweep a little ahead of where the last one ended (momentum). The bound still never falls.
     priors : Priors, optional
         Hyper-parameters.
     device : None or "cpu"
@@ -96,7 +98,7 @@ class SSHIBA(BaseEstimator):
         tol: float = 1e-7,
         prune_tol: float = 1e-6,
         missing: str = "exact",
-        acceleration: str | None = "rotation",
+        acceleration: str | None = "auto",
         priors: Priors | None = None,
         device: str | None = None,
         engine: str = "auto",
@@ -271,7 +273,8 @@ class SSHIBA(BaseEstimator):
             max_iter=self.max_iter,
             tol=self.tol * schema.n_observed,
             prune_tol=self.prune_tol,
-            rotate=self.acceleration == "rotation",
+            rotate=self.acceleration is not None,
+            momentum=self.acceleration == "auto",
             max_time=None if self.max_time is None else self.max_time / -(-self.n_init // at_a_time),
             pause=60 * minutes,
         )

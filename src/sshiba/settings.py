@@ -34,7 +34,7 @@ def check_settings(model: Any) -> None:
         raise ValueError(f"n_jobs must be a whole number other than 0, or None, not {model.n_jobs!r}.")
     choices = {
         "missing": ("exact", "mean-field"),
-        "acceleration": ("rotation", None),
+        "acceleration": ("auto", "rotation", None),
         "dtype": ("float64", "float32"),
     }
     for name, allowed in choices.items():

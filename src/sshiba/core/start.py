@@ -1,8 +1,9 @@
-"""The first state of a fit: random weights on the scale of the data, with proper covariances."""
+"""The first state of a fit: weights along the leading directions of the data, or random; with proper covariances."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from dataclasses import replace
 
 import numpy as np
 
@@ -10,6 +11,10 @@ from .spec import ModelSpec, ViewSpec
 from .state import ColumnGroups, Fixed, Gamma, Posterior, ViewPosterior, WeightCovariance
 
 NOISE_SHARE = 0.5  # of a feature's variance, at the start
+WIDE = 600  # features: of more, only the leading directions of XᵀX are sought
+SPARE = 10  # directions beyond those that are wanted, so that the last ones are right too
+ROUNDS = 4  # of the subspace iteration: the directions of large singular values need no more
+FAINT = 1e-3  # of the variance of a feature: that of random weights where the data have too few directions
 
 
 def random_posterior(
@@ -17,6 +22,40 @@ def random_posterior(
 ) -> Posterior:
     """Half of each feature's variance is given to the factors, half to the noise."""
     return Posterior(tuple(_random_view(view, n_components, g, rng) for view, g in zip(spec.views, groups)))
+
+
+def posterior_along(
+    spec: ModelSpec, groups: Sequence[ColumnGroups], directions: np.ndarray, rng: np.random.Generator
+) -> Posterior:
+    """The weights of `directions` (ΣD, K), in units of each feature's deviation; random and faint where they are 0."""
+    start = random_posterior(spec, directions.shape[1], groups, rng)
+    views, first = [], 0
+    for view, view_spec in zip(start.views, spec.views):
+        own = directions[first : first + view_spec.n_features]
+        first += view_spec.n_features
+        faint = np.sqrt(FAINT) * view.w_mean
+        w_mean = np.where(own.any(axis=0), own * np.sqrt(view_spec.variance)[:, None], faint)
+        views.append(replace(view, w_mean=w_mean, w_second=view.w_cov.spread + w_mean**2))
+    return Posterior(tuple(views))
+
+
+def leading_directions(multiply: Callable[[np.ndarray], np.ndarray], n_features: int, k: int) -> np.ndarray:
+    """v_j √λ_j of the k largest eigenvalues of a correlation matrix C, (D, k); zero where it has no more.
+
+    `multiply` gives C Q for a D x p matrix Q. A wide C is never formed: Q ← orth(C Q), repeated, turns any Q towards
+    the leading eigenvectors (Halko, Martinsson and Tropp 2011), and QᵀCQ has nearly their eigenvalues.
+    """
+    if n_features <= WIDE:
+        basis = np.eye(n_features)
+    else:
+        basis = np.random.default_rng(0).standard_normal((n_features, min(k + SPARE, n_features)))
+        for _ in range(ROUNDS):
+            basis = np.linalg.qr(multiply(basis))[0]
+    values, vectors = np.linalg.eigh(basis.T @ multiply(basis))
+    values, vectors = values[::-1][:k], basis @ vectors[:, ::-1][:, :k]
+    strong = values > 1e-9 * max(values[0], 1e-300)
+    found = np.where(strong, vectors * np.sqrt(np.where(strong, values, 0.0)), 0.0)
+    return np.pad(found, ((0, 0), (0, k - found.shape[1])))
 
 
 def _random_view(spec: ViewSpec, n_components: int, groups: ColumnGroups, rng: np.random.Generator) -> ViewPosterior:

@@ -31,6 +31,7 @@ from ..core.state import Array, ColumnGroups, Posterior, Stats
 from ..core.threads import in_threads
 from .gram import Cross, Gram, gram_step, static_columns, take_cross, take_gram
 from .patterns import arrange_rows, column_groups
+from .principal import RowProducts, principal_directions
 from .protocol import MAX_ROUNDS, Z_TOL, RowPosterior
 
 WORTH_A_BLOCK = 2_000_000  # n·K³: what rows of one pattern of holes must save to have a block of their own
@@ -122,8 +123,14 @@ class MemoryRows:
         how = ", ".join(f"{n} rows {kind}" for kind, n in sizes.items() if n)
         return f"{how}; {len(self.parts)} patterns of holes, {len(self.blocks)} blocks"
 
-    def first_posterior(self, n_components: int, rng: np.random.Generator) -> Posterior:
-        return random_posterior(self.spec, n_components, self.groups, rng)
+    def directions(self, k: int) -> np.ndarray:
+        none = random_posterior(self.spec, 1, self.groups, np.random.default_rng(0))  # its tau is all that matters
+        local = self.start(none)
+        products = [
+            RowProducts(self.blocks[part.blocks], local.x[part.blocks], part.gram, cross)
+            for part, cross in zip(self.parts, local.cross)
+        ]
+        return principal_directions(products, k)
 
     def start(self, posterior: Posterior) -> Local:
         messages = self._messages(posterior)

@@ -38,8 +38,11 @@ class Rows(Protocol):
     groups: tuple[ColumnGroups, ...]  # of each view
     n_rows: int
 
-    def first_posterior(self, n_components: int, rng: np.random.Generator) -> Posterior:
-        """The globals at the start of a fit."""
+    def directions(self, k: int) -> np.ndarray:
+        """v √λ of the leading principal components of all views side by side, (ΣD, k); 0 where there are fewer.
+
+        Features count in units of their deviation, holes as means, and latent features at their first q(x).
+        """
         ...
 
     def start(self, posterior: Posterior) -> Local:

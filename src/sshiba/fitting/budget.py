@@ -9,12 +9,13 @@ from dataclasses import dataclass, field
 
 @dataclass(frozen=True)
 class FitOptions:
-    """When to stop, prune and rotate; `tol` is in nats per sweep, for the whole bound."""
+    """When to stop and prune, and how to go faster; `tol` is in nats per sweep, for the whole bound."""
 
     max_iter: int = 2000
     tol: float = 1e-2
     prune_tol: float = 1e-6
     rotate: bool = True
+    momentum: bool = True
     max_time: float | None = None
     pause: float = 600.0  # seconds between two calls of `on_pause`
 

@@ -44,7 +44,7 @@ def run(
     try:
         while not converged and not budget.exhausted:
             rotating = rotations.due(budget.n_sweeps + 1)
-            new = sweep(rows, state, rotating, hold_x=budget.n_sweeps < HOLD_X)
+            new = sweep(rows, state, rotating, hold_x=budget.n_sweeps < HOLD_X, momentum=options.momentum)
             budget.n_sweeps += 1
             rise = new.bound - state.bound
             rotations.learn(budget.n_sweeps, new.gain, rise, options.tol)

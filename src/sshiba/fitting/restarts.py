@@ -12,6 +12,7 @@ import numpy as np
 from joblib import Parallel, cpu_count, delayed, effective_n_jobs
 from threadpoolctl import threadpool_limits
 
+from ..core.start import posterior_along, random_posterior
 from ..engines.protocol import Rows
 from .budget import FitOptions
 from .loop import Fit, Progress, StartingPoint, run
@@ -64,7 +65,7 @@ def run_restarts(
     start: StartingPoint | None = None,
     before: Sequence[Restart] = (),
 ) -> Restarts:
-    """Independent runs from random starts, in the order of their seeds; the first may go on from `start`.
+    """Independent runs: the first from the principal components, or on from `start`; the others from random weights.
 
     `before` are restarts that were done earlier. A run that the user interrupts is the last. With `on_pause` they run
     one after the other.
@@ -74,7 +75,11 @@ def run_restarts(
         if number == 0 and start is not None:
             return start
         rng = np.random.default_rng(seeds[number])
-        return StartingPoint(rows.first_posterior(n_components, rng), n_components)
+        if len(before) + number == 0:
+            first = posterior_along(rows.spec, rows.groups, rows.directions(n_components), rng)
+        else:
+            first = random_posterior(rows.spec, n_components, rows.groups, rng)
+        return StartingPoint(first, n_components)
 
     def notify(progress: Progress, number: int) -> None:
         if callback is not None:

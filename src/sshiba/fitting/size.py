@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from ..core.explained import largest_share
+from ..core.start import random_posterior
 from ..engines.protocol import Rows
 from .budget import Budget, FitOptions
 from .sweep import State, sweep
@@ -58,7 +59,7 @@ def try_smaller(rows: Rows, state: State, options: FitOptions, budget: Budget, n
         found = False
         for weak in np.argsort(share)[:n_candidates]:
             smaller = keep_factors(state, np.delete(np.arange(len(share)), weak))
-            trial = attempt(rows, smaller, state.bound, budget, TRIAL_SWEEPS, options.rotate)
+            trial = attempt(rows, smaller, state.bound, options, budget, TRIAL_SWEEPS, options.rotate)
             if trial is not None:
                 best, state, found = trial, trial, True
                 break
@@ -67,17 +68,19 @@ def try_smaller(rows: Rows, state: State, options: FitOptions, budget: Budget, n
 
 def try_larger(rows: Rows, state: State, options: FitOptions, budget: Budget, seed: int) -> State | None:
     """Add a faint random factor; keep it if the bound is soon higher with it. Early rotations prune one too many."""
-    born = rows.first_posterior(1, np.random.default_rng(seed))
+    born = random_posterior(rows.spec, 1, rows.groups, np.random.default_rng(seed))
     larger = State(state.posterior.add_factors(born, BIRTH_SCALE), state.local)
-    return attempt(rows, larger, state.bound + options.tol, budget, BIRTH_SWEEPS, rotating=False)
+    return attempt(rows, larger, state.bound + options.tol, options, budget, BIRTH_SWEEPS, rotating=False)
 
 
-def attempt(rows: Rows, trial: State, bound: float, budget: Budget, n_sweeps: int, rotating: bool) -> State | None:
+def attempt(
+    rows: Rows, trial: State, bound: float, options: FitOptions, budget: Budget, n_sweeps: int, rotating: bool
+) -> State | None:
     """A few sweeps in which `trial` must pass `bound`; None where it does not, or where the budget ends before."""
     for left in reversed(range(n_sweeps)):
         if budget.exhausted:
             return None
-        before, trial = trial.bound, sweep(rows, trial, rotating)
+        before, trial = trial.bound, sweep(rows, trial, rotating, momentum=options.momentum)
         budget.n_sweeps += 1
         if trial.bound > bound:
             return trial

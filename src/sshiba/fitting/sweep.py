@@ -1,4 +1,4 @@
-"""A sweep: local step, global step, rotation, and the bound, which may not fall."""
+"""A sweep: local step, global step, rotation, momentum, and the bound, which may not fall."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ import numpy as np
 
 from ..core.bound import elbo
 from ..core.global_step import GLOBAL_UPDATES, Residuals, apply_update, global_step
+from ..core.momentum import Past, extrapolate, remember
 from ..core.rotation import find_rotation, objective, rotate
 from ..core.spec import ModelSpec
 from ..core.state import Posterior, Stats
@@ -25,7 +26,8 @@ class State:
     """A fit after a sweep.
 
     `size` is the sum of the absolute terms of the bound, the measure of its rounding; `gain` is what the rotation
-    brought, None without one.
+    brought, None without one. `past` is where the globals were one sweep ago, and `n_ahead` how many sweeps in a row
+    started ahead of where they stood.
     """
 
     posterior: Posterior
@@ -34,21 +36,40 @@ class State:
     bound: float = -np.inf
     size: float = 0.0
     gain: float | None = None
+    past: Past | None = None
+    n_ahead: int = 0
 
 
-def sweep(rows: Rows, state: State, rotating: bool, hold_x: bool = False) -> State:
-    """Local step, global step, rotation; the bound may not fall."""
-    local, stats = rows.step(state.posterior, state.local, hold_x)
-    posterior, residuals = global_step(stats, state.posterior, rows.spec)
-    gain = None
-    if rotating:
-        R, gain = find_rotation(objective(posterior, stats, rows.spec))
-        if gain > 0:
-            posterior, stats = rotate(posterior, stats, rows.spec, R)
-    new = replace(with_bound(rows.spec, posterior, local, stats, residuals), gain=gain)
+def sweep(rows: Rows, state: State, rotating: bool, hold_x: bool = False, momentum: bool = False) -> State:
+    """One sweep; the bound may not fall.
+
+    With momentum the local step starts from globals that are extrapolated from the last two sweeps. If that lowers the
+    bound it is forgotten, and the sweep is repeated from where the globals stand.
+    """
+    past = state.posterior if momentum and not hold_x else None
+    if momentum and state.past is not None:
+        ahead = extrapolate(state.posterior, state.past, state.n_ahead)
+        new = sweep_once(rows, replace(state, posterior=ahead), rotating, hold_x, past)
+        if new.bound >= state.bound - ROUNDING * new.size:
+            return replace(new, n_ahead=state.n_ahead + 1)
+    new = sweep_once(rows, state, rotating, hold_x, past)
     if not new.bound >= state.bound - ROUNDING * new.size:
         raise BoundError(explain_fall(rows, state, new, hold_x))
     return new
+
+
+def sweep_once(rows: Rows, state: State, rotating: bool, hold_x: bool, past: Posterior | None) -> State:
+    """Local step, global step, rotation; `past` are the globals to remember."""
+    local, stats = rows.step(state.posterior, state.local, hold_x)
+    posterior, residuals = global_step(stats, state.posterior, rows.spec)
+    gain, R = None, None
+    if rotating:
+        found, gain = find_rotation(objective(posterior, stats, rows.spec))
+        if gain > 0:
+            R = found
+            posterior, stats = rotate(posterior, stats, rows.spec, R)
+    new = with_bound(rows.spec, posterior, local, stats, residuals)
+    return replace(new, gain=gain, past=None if past is None else remember(past, R))
 
 
 def with_bound(

@@ -1,0 +1,51 @@
+"""Momentum: the next sweep starts ahead of the globals, in the direction in which the last one moved them.
+
+Coordinate ascent creeps where variables are strongly coupled, such as z and the noise of a feature that the factors
+tell nearly exactly: each sweep is a small step in much the same direction. Extrapolation only moves the point at which
+the local step is taken. All updates after it are exact, so the bound is that of a proper state, and a step that went
+too far is seen at once (Nesterov's scheme, restarted where the bound would fall).
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import NamedTuple
+
+import numpy as np
+
+from .state import Gamma, Posterior
+
+LARGEST = 0.9  # share of the last step that is taken once more
+
+
+class Past(NamedTuple):
+    """The globals that rows are told of, one sweep ago and in the present axes: <W>, <b> and tau of each view."""
+
+    w_mean: tuple[np.ndarray, ...]
+    b_mean: tuple[np.ndarray, ...]
+    tau: tuple[np.ndarray, ...]
+
+
+def remember(posterior: Posterior, R: np.ndarray | None) -> Past:
+    """`posterior` seen from the axes after a rotation, W R; None for no rotation."""
+    views = posterior.views
+    return Past(
+        tuple(view.w_mean if R is None else view.w_mean @ R for view in views),
+        tuple(view.b_mean for view in views),
+        tuple(view.tau.mean for view in views),
+    )
+
+
+def extrapolate(posterior: Posterior, past: Past, n_ahead: int) -> Posterior:
+    """The globals moved on by n/(n + 3) of their last step, n the sweeps that did so with success; tau by its ratio."""
+    share = min(n_ahead / (n_ahead + 3), LARGEST)
+    if share == 0:
+        return posterior
+    views = []
+    for view, w_mean, b_mean, tau in zip(posterior.views, *past):
+        moved = view.with_weights(view.w_mean + share * (view.w_mean - w_mean), view.w_cov)
+        learned = view.tau
+        if isinstance(learned, Gamma):
+            learned = Gamma(learned.shape, learned.rate * (tau / learned.mean) ** share)
+        views.append(replace(moved, b_mean=view.b_mean + share * (view.b_mean - b_mean), tau=learned))
+    return Posterior(tuple(views))

@@ -1,0 +1,74 @@
+"""The principal components of all views side by side, where a fit starts; rows are only ever multiplied."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+import numpy as np
+
+from ..core.arrays import array_namespace, like
+from ..core.local_step import Block, LocalX, as_float
+from ..core.start import leading_directions
+from ..core.state import Array
+from .gram import Cross, Gram, static_columns
+
+
+class RowProducts(NamedTuple):
+    """Some blocks of rows with q(x), and their products where they are kept."""
+
+    blocks: Sequence[Block]
+    x: Sequence[LocalX]
+    gram: Gram | None
+    cross: Cross | None
+
+
+def principal_directions(parts: Sequence[RowProducts], k: int) -> np.ndarray:
+    """v √λ of the k largest eigenvalues of the features' correlations, (ΣD, k); holes are at the mean, which is 0."""
+    squares = sum(squares_of(block, x) for part in parts for block, x in zip(part.blocks, part.x))
+    scale = np.where(squares > 0, 1 / np.sqrt(np.where(squares > 0, squares, 1.0)), 0.0)[:, None]
+
+    def multiply(Q: np.ndarray) -> np.ndarray:
+        return scale * sum(times(part, scale * Q) for part in parts)
+
+    return leading_directions(multiply, len(scale), k)
+
+
+def squares_of(block: Block, x: LocalX) -> np.ndarray:
+    """Σ x² of each feature, (ΣD,)."""
+    return np.concatenate([np.asarray(array_namespace(X).sum(X * X, axis=0)) for X in features(block, x)])
+
+
+def times(part: RowProducts, Q: np.ndarray) -> np.ndarray:
+    """XᵀX Q, (ΣD, p): from the Gram matrix where there is one, else block by block."""
+    if part.gram is None:
+        products = [times_block(features(block, x), Q) for block, x in zip(part.blocks, part.x)]
+        return np.sum(products, axis=0)
+    place = places(part.blocks[0])
+    static, latent = ([place[i] for i in views] for views in static_columns(part.blocks[0]))
+    own = np.concatenate(static)
+    out = np.zeros_like(Q)
+    out[own] = np.asarray(part.gram.second @ like(Q[own], part.gram.second))
+    if part.cross is not None:
+        other, cross = np.concatenate(latent), part.cross
+        Q_own, Q_other = like(Q[own], cross.ts), like(Q[other], cross.ts)
+        out[own] += np.asarray(cross.ts.T @ Q_other)
+        out[other] = np.asarray(cross.ts @ Q_own + cross.tt @ Q_other)
+    return out
+
+
+def times_block(views: Sequence[Array], Q: np.ndarray) -> np.ndarray:
+    edges = np.cumsum([0, *(X.shape[1] for X in views)])
+    along = sum(X @ like(Q[a:b], X) for X, a, b in zip(views, edges, edges[1:]))
+    return np.concatenate([np.asarray(X.T @ along) for X in views])
+
+
+def features(block: Block, x: LocalX) -> list[Array]:
+    """<x> of each view of a block, (n, D)."""
+    return [as_float(rows.target, rows.observed) if q is None else q.mean for rows, q in zip(block.views, x)]
+
+
+def places(block: Block) -> list[np.ndarray]:
+    """Where the features of each view stand among those of all views."""
+    widths = [len(rows.groups.index) for rows in block.views]
+    return np.split(np.arange(sum(widths)), np.cumsum(widths)[:-1])

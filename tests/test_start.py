@@ -1,0 +1,135 @@
+"""Where a fit starts, and how it goes faster: principal components and momentum."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from itertools import pairwise
+
+import numpy as np
+import pytest
+from cases import Problem, make_problem
+
+from sshiba.core import start as start_module
+from sshiba.core.momentum import extrapolate, remember
+from sshiba.core.rotation import rotate
+from sshiba.core.start import posterior_along
+from sshiba.data.types import Binary, Categorical, Real
+from sshiba.engines import make_rows
+from sshiba.fitting import sweep as sweep_module
+from sshiba.fitting.budget import FitOptions
+from sshiba.fitting.loop import StartingPoint, run
+from sshiba.fitting.sweep import State, sweep
+
+
+def mixed(holes: list[str], **options: object) -> Problem:
+    return make_problem([Real(), Binary(), Categorical(), Real()], [6, 4, 3, 5], holes, n=40, **options)
+
+
+def principal(X: np.ndarray, k: int) -> np.ndarray:
+    """v √λ of the correlations about 0, with a sign that can be compared."""
+    X = X / np.sqrt((X**2).sum(axis=0))
+    _, s, vt = np.linalg.svd(X, full_matrices=False)
+    return signed(vt[:k].T * s[:k])
+
+
+def signed(directions: np.ndarray) -> np.ndarray:
+    return directions * np.sign(directions[np.abs(directions).argmax(axis=0), range(directions.shape[1])])
+
+
+@pytest.mark.parametrize("engine", ["memory", "gram"])
+@pytest.mark.parametrize("block_rows", [None, 7])
+def test_directions_are_those_of_the_svd(engine: str, block_rows: int | None) -> None:
+    problem = make_problem([Real(), Real()], [6, 5], ["none", "none"], n=40)
+    rows = make_rows(problem.data, problem.spec, 3, engine=engine, block_rows=block_rows)
+    X = np.concatenate([view.target for view in problem.data], axis=1)
+    np.testing.assert_allclose(signed(rows.directions(4)), principal(X, 4), atol=1e-12)
+
+
+@pytest.mark.parametrize("holes", [["none"] * 4, ["none", "rows", "none", "cells"]])
+def test_directions_do_not_depend_on_how_rows_are_processed(holes: list[str]) -> None:
+    """Latent features and holes too."""
+    problem = mixed(holes)
+    found = [
+        signed(make_rows(problem.data, problem.spec, 3, engine=engine, block_rows=rows).directions(5))
+        for engine, rows in (("memory", None), ("memory", 9), ("gram", None), ("gram", 9))
+    ]
+    for other in found[1:]:
+        np.testing.assert_allclose(other, found[0], atol=1e-10)
+
+
+def test_directions_of_many_features_come_from_a_few_products(monkeypatch: pytest.MonkeyPatch) -> None:
+    problem = make_problem([Real(), Real()], [60, 40], ["none", "none"], n=30)
+    exact = problem.rows.directions(4)
+    monkeypatch.setattr(start_module, "WIDE", 50)
+    wide = problem.rows.directions(4)
+    values, found = (exact**2).sum(axis=0), (wide**2).sum(axis=0)
+    np.testing.assert_allclose(found, values, rtol=1e-2)
+    np.testing.assert_allclose(signed(wide)[:, :2], signed(exact)[:, :2], atol=1e-2)
+
+
+def test_where_the_data_have_too_few_directions_weights_are_random_and_faint() -> None:
+    problem = make_problem([Real()], [4], ["none"], n=30)
+    directions = problem.rows.directions(6)
+    assert not directions[:, 4:].any()
+    assert directions[:, :4].any(axis=0).all()
+    view = posterior_along(problem.spec, problem.rows.groups, directions, np.random.default_rng(0)).views[0]
+    assert 0 < np.abs(view.w_mean[:, 4:]).max() < 0.2 * np.abs(view.w_mean[:, :4]).max()
+    np.testing.assert_allclose(view.w_second, view.w_cov.diagonal() + view.w_mean**2)
+
+
+def nearly_exact() -> Problem:
+    """Features that two factors tell nearly exactly, beside labels: where plain sweeps creep."""
+    problem = make_problem([Real(), Binary()], [8, 4], ["none", "none"], n=200, n_components=4)
+    rng = np.random.default_rng(1)
+    z = rng.standard_normal((200, 2))
+    noise = np.array([0.02, 0.02, 0.1, 0.3, 1.0, 1.0, 1.0, 1.0])
+    x = z @ rng.standard_normal((2, 8)) + noise * rng.standard_normal((200, 8))
+    t = (z @ rng.standard_normal((2, 4)) > 0).astype(problem.data[1].target.dtype)
+    return replace(
+        problem, data=[replace(problem.data[0], target=x / x.std(axis=0)), replace(problem.data[1], target=t)]
+    )
+
+
+def test_momentum_reaches_the_same_bound_in_fewer_sweeps_and_it_never_falls() -> None:
+    problem = nearly_exact()
+    fits = {}
+    for momentum in (False, True):
+        options = FitOptions(max_iter=3000, tol=1e-4, momentum=momentum)
+        fits[momentum] = run(problem.rows, StartingPoint(problem.posterior, 4), options)
+        path = fits[momentum].path
+        k = fits[momentum].state.posterior.n_components
+        assert k == 2
+        assert all(b >= a - 1e-7 for a, b in pairwise(path[-30:]))
+    assert fits[True].state.bound >= fits[False].state.bound - 0.01
+    assert fits[True].n_sweeps < 0.75 * fits[False].n_sweeps
+
+
+def test_extrapolation_that_lowers_the_bound_is_forgotten(monkeypatch: pytest.MonkeyPatch) -> None:
+    problem = mixed(["none", "none", "none", "cells"])
+    state = State(problem.posterior, problem.rows.start(problem.posterior))
+    for _ in range(3):
+        state = sweep(problem.rows, state, rotating=False, momentum=True)
+    plain = sweep(problem.rows, state, rotating=False)
+    monkeypatch.setattr(
+        sweep_module, "extrapolate", lambda posterior, past, n: posterior.select_factors(range(3), -30.0)
+    )
+    again = sweep(problem.rows, state, rotating=False, momentum=True)
+    assert again.bound == plain.bound
+    assert again.n_ahead == 0
+
+
+def test_what_is_extrapolated_turns_with_the_axes() -> None:
+    problem = mixed(["none"] * 4)
+    before = State(problem.posterior, problem.rows.start(problem.posterior))
+    after = sweep(problem.rows, before, rotating=False)
+    R = np.linalg.qr(np.random.default_rng(0).standard_normal((3, 3)))[0] * [1.5, 1.0, 0.7]
+    turned, _ = rotate(after.posterior, after.stats, problem.spec, R)
+    here = extrapolate(after.posterior, remember(before.posterior, None), 5)
+    there = extrapolate(turned, remember(before.posterior, R), 5)
+    for a, b in zip(here.views, there.views):
+        np.testing.assert_allclose(a.w_mean @ R, b.w_mean, atol=1e-12)
+        np.testing.assert_allclose(a.tau.mean, b.tau.mean)
+        np.testing.assert_allclose(a.b_mean, b.b_mean)
+    # 5/8 of the last step once more
+    last = after.posterior.views[0].w_mean - before.posterior.views[0].w_mean
+    np.testing.assert_allclose(here.views[0].w_mean, after.posterior.views[0].w_mean + 5 / 8 * last)
