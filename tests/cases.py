@@ -8,7 +8,7 @@ import numpy as np
 import oracle
 
 from sshiba.core.coded import CodedView
-from sshiba.core.likelihoods import Gaussian, Logistic, MultinomialProbit
+from sshiba.core.likelihoods import Gaussian, Logistic, MultinomialProbit, Threshold
 from sshiba.core.spec import ModelSpec, Priors, ViewSpec, view_spec
 from sshiba.core.start import random_posterior
 from sshiba.core.state import Fixed, Gamma, Posterior, ViewPosterior, WeightCovariance
@@ -95,7 +95,9 @@ def to_oracle(problem: Problem) -> list[oracle.OracleView]:
     for rows, view, spec in zip(problem.data, problem.posterior.views, problem.spec.views):
         d = spec.n_features
         observed = np.ones((n, d), bool) if rows.observed is None else np.broadcast_to(rows.observed, (n, d))
-        kind = {Gaussian: "real", Logistic: "binary", MultinomialProbit: "categorical"}[type(spec.likelihood)]
+        kind = {Gaussian: "real", Logistic: "logit", Threshold: "probit", MultinomialProbit: "categorical"}[
+            type(spec.likelihood)
+        ]
         tau = view.tau if isinstance(view.tau, Gamma) else Gamma(view.tau.value, np.ones(1))
         gamma = view.gamma if isinstance(view.gamma, Gamma) else Gamma(view.gamma.value, np.ones_like(view.gamma.value))
         noise = "fixed" if spec.tau_prior is None else "feature" if len(tau.rate) > 1 or d == 1 else "view"

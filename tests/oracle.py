@@ -14,20 +14,23 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
+from typing import NamedTuple
 
 import numpy as np
 from scipy.integrate import quad
 from scipy.optimize import brentq
 from scipy.special import digamma, expit, gammaln, log_expit, log_ndtr
+from scipy.stats import truncnorm
 
 LOG_2PI = np.log(2 * np.pi)
+YES_NO = ("logit", "probit")
 
 
 @dataclass
 class OracleView:
     """One view: data, options, and every q that belongs to it (N rows, D features or classes, K factors)."""
 
-    kind: str  # "real", "binary" or "categorical"
+    kind: str  # "real", "logit", "probit" or "categorical"
     target: np.ndarray  # real, binary: (N, D), holes 0; categorical: (N,) codes
     observed: np.ndarray  # (N, D) bool; categorical: D classes, each row all True or all False
     weight: float
@@ -51,16 +54,21 @@ class OracleView:
     tau_rate: np.ndarray
     x_mean: np.ndarray  # (N, D) E[x]; a cell that takes no part holds 0
     x_second: np.ndarray  # (N, D) E[x^2]; a cell that takes no part holds 0
-    xi: np.ndarray  # (N, D) binary only
+    xi: np.ndarray  # (N, D) logit only
     x_bound: np.ndarray  # (N,) E[log p(t | x)] + H[q(x)] of the row
 
 
 @dataclass
 class Z:
-    """q(z_n) = N(mean_n, cov_n)."""
+    """q(z_n | x_n) = N(mean_n + sum_d gain_nd (x_nd - <x_nd>), cov_n); without gains q(z_n) = N(mean_n, cov_n).
+
+    So Cov(x_nd, z_n) = Var(x_nd) gain_nd, and Var z_n is cov_n + sum_d Var(x_nd) gain_nd gain_nd^T.
+    """
 
     mean: np.ndarray  # (N, K)
-    cov: np.ndarray  # (N, K, K)
+    cov: np.ndarray  # (N, K, K): given x
+    spread: np.ndarray  # (N, K, K): what x adds to it
+    with_x: list[np.ndarray]  # (N, D, K) for each view: Cov(x_nd, z_n)
 
 
 # --------------------------------------------------------------------------------------------------
@@ -103,15 +111,16 @@ def expected_mean(view: OracleView, z: Z) -> np.ndarray:
     return z.mean @ view.w_mean.T + view.b_mean
 
 
-def expected_square(view: OracleView, z: Z, n: int, d: int) -> float:
-    """E (x - z w - b)^2 of one cell = Var x + (<x> - y)^2 + Var(z w) + Var b, as q makes them independent.
+def expected_square(view: OracleView, z: Z, n: int, d: int, with_x: np.ndarray) -> float:
+    """E (x - z w - b)^2 of one cell = Var x + (<x> - y)^2 + Var(z w) + Var b - 2 Cov(x, z) <w>.
 
     Var(z w) = tr(<z z^T><w w^T>) - (<z><w>)^2 = w' Sz w + z' Sw z + tr(Sz Sw).
     """
-    z_mean, z_cov, w_mean, w_cov = z.mean[n], z.cov[n], view.w_mean[d], view.w_cov[d]
+    z_mean, z_cov, w_mean, w_cov = z.mean[n], z.cov[n] + z.spread[n], view.w_mean[d], view.w_cov[d]
     var_zw = w_mean @ z_cov @ w_mean + z_mean @ w_cov @ z_mean + np.trace(z_cov @ w_cov)
     var_x = view.x_second[n, d] - view.x_mean[n, d] ** 2
-    return var_x + (view.x_mean[n, d] - z_mean @ w_mean - view.b_mean[d]) ** 2 + var_zw + view.b_var[d]
+    square = var_x + (view.x_mean[n, d] - z_mean @ w_mean - view.b_mean[d]) ** 2 + var_zw + view.b_var[d]
+    return square - 2 * with_x[n, d] @ w_mean
 
 
 def counted_cells(view: OracleView, missing: str) -> np.ndarray:
@@ -140,7 +149,128 @@ def update_z(views: list[OracleView], missing: str) -> Z:
                 linear += view.weight * tau[d] * (view.x_mean[n, d] - view.b_mean[d]) * view.w_mean[d]
         cov[n] = np.linalg.inv(precision)
         mean[n] = np.linalg.solve(precision, linear)
-    return Z(mean, cov)
+    nothing = [np.zeros((*view.observed.shape, n_factors)) for view in views]
+    return Z(mean, cov, np.zeros_like(cov), nothing)
+
+
+def update_x_then_z(views: list[OracleView], missing: str) -> tuple[list[OracleView], Z]:
+    """q(z | x) prod q(x): each yes/no, and each row of classes, given all other cells of its row; then z.
+
+    With z integrated out, a row has log p = -x' P x / 2 + ..., P_de = omega tau_d [d = e] - l_d' Sigma l_e with l_d
+    = omega tau_d <w_d>, and the gradient at the present means is omega tau_d (y_d - <x_d>). A view of weight omega
+    > 1 is c = omega copies of its cells (else c = 1), so that one of them has the precision tau_d - l_d' Sigma l_d
+    / (omega c) alone. Cells with at least half of tau_d go first, all at once; then the others, one at a time; then
+    the views of classes.
+    """
+    z = update_z(views, missing)
+    old, new, waiting = views, list(views), []
+    covs: dict[tuple[int, int], np.ndarray] = {}  # Cov(x_n) of each view and row
+    for i, view in enumerate(old):
+        if view.kind == "real":
+            continue
+        new[i] = replace(view, x_mean=view.x_mean.copy(), x_second=np.zeros_like(view.x_second), xi=view.xi.copy())
+        new[i].x_bound = np.zeros(len(view.observed))
+        for n in range(len(view.observed)):
+            covs[i, n] = np.zeros((view.observed.shape[1],) * 2)
+        for n, d in np.argwhere(view.observed) if view.kind in YES_NO else ():
+            if own_precision(view, z, n)[d, d] >= 0.5 * tau_mean(view)[d]:
+                update_cell(new[i], n, d, expected_mean(view, z)[n, d], own_precision(view, z, n)[d, d], covs[i, n])
+            else:
+                waiting.append((i, n, d))
+    for i, n, d in waiting:
+        y = expected_mean(new[i], update_z(new, missing))
+        update_cell(new[i], n, d, y[n, d], own_precision(old[i], z, n)[d, d], covs[i, n])
+    for i, view in enumerate(new):
+        if view.kind == "categorical":
+            y = expected_mean(view, update_z(new, missing))
+            for n in np.flatnonzero(view.observed.all(axis=1)):
+                update_classes(view, n, y[n], own_precision(old[i], z, n), covs[i, n])
+    z = update_z(new, missing)
+    for (i, n), cov in covs.items():
+        view, seen = new[i], new[i].observed[n]
+        view.x_second[n] = np.where(seen, view.x_mean[n] ** 2 + np.diag(cov), 0.0)
+        gain = view.weight * (tau_mean(view)[:, None] * view.w_mean) @ z.cov[n]
+        z.with_x[i][n] = cov @ gain / max(1.0, view.weight)
+        z.spread[n] += gain.T @ z.with_x[i][n]
+    return new, z
+
+
+def own_precision(view: OracleView, z: Z, n: int) -> np.ndarray:
+    """Of one copy of the cells of a row, (D, D)."""
+    tau = tau_mean(view)
+    loading = view.weight * tau[:, None] * view.w_mean
+    return np.diag(tau) - loading @ z.cov[n] @ loading.T / (view.weight * max(1.0, view.weight))
+
+
+def update_cell(view: OracleView, n: int, d: int, y: float, own: float, cov: np.ndarray) -> None:
+    """q(x) of one yes/no whose neighbours say x ~ N(<x> + tau (y - <x>) / own, 1 / own)."""
+    predictor = view.x_mean[n, d] + tau_mean(view)[d] * (y - view.x_mean[n, d]) / own
+    cell = yes_no_x(view.kind, view.target[n, d], predictor, own, view.xi[n, d])
+    view.x_mean[n, d], cov[d, d], view.xi[n, d] = cell.mean, cell.var, cell.xi
+    view.x_bound[n] += cell.bound
+
+
+def update_classes(view: OracleView, n: int, y: np.ndarray, P: np.ndarray, cov: np.ndarray) -> None:
+    """q(x) of a row of classes whose neighbours say log p = -x' P x / 2 + ..., with gradient y - <x> at <x>.
+
+    In coordinates x = U v + c 1, U an orthonormal basis of what is orthogonal to 1: c given v is normal, with precision
+    1'P1 and a mean that moves by -1'P U / 1'P1; the quadratic form of v alone is the Schur complement. Its matrix is
+    replaced by p I around the present mean of v; then U v is N(m, I/p) in the cone of the label.
+    """
+    C, one = len(y), np.ones(len(y))
+    J = np.eye(C) - 1 / C
+    m, p, p_c, slope, x = class_form(view.x_mean[n], y, P)
+    mean, _, _ = categorical_x(int(view.target[n]), np.sqrt(p) * m)
+    log_xi, spread = cone_covariance(int(view.target[n]), np.sqrt(p) * m)
+    inner, V = J @ mean / np.sqrt(p), J @ spread @ J / p
+    view.x_mean[n] = inner + one * (x.mean() + slope @ (inner - J @ x))
+    lift = J + np.outer(one, slope)
+    cov[:] = lift @ V @ lift.T + np.outer(one, one) / p_c
+    inside = log_xi + 0.5 * (C - 1) * np.log(2 * np.pi / p) + 0.5 * p * (np.trace(V) + np.sum((inner - m) ** 2))
+    view.x_bound[n] = inside + 0.5 * (np.log(2 * np.pi / p_c) + 1) + 0.5 * np.log(C)  # dx = sqrt(C) dv dc
+
+
+def class_form(x: np.ndarray, y: np.ndarray, P: np.ndarray) -> tuple[np.ndarray, float, float, np.ndarray, np.ndarray]:
+    """m and p of q(U v); the precision of c, how it moves with U v; and the present means with c at its best."""
+    C, one = len(y), np.ones(len(y))
+    U = np.linalg.svd(np.eye(C) - 1 / C)[0][:, : C - 1]
+    p_c = one @ P @ one
+    schur = U.T @ P @ U - np.outer(U.T @ P @ one, one @ P @ U) / p_c
+    gradient = y - x
+    shift = one @ gradient / p_c  # after it the gradient along 1 is zero
+    x, gradient = x + shift, gradient - shift * P @ one
+    p = max(np.trace(schur) / (C - 1), min(1.0, np.abs(U @ schur @ U.T).sum(axis=1).max()) / 2)
+    return U @ (U.T @ x + U.T @ gradient / p), p, p_c, -U @ U.T @ P @ one / p_c, x
+
+
+def cone_covariance(label: int, y: np.ndarray) -> tuple[float, np.ndarray]:
+    """log xi of N(y, I) and the cone of a label, and the covariance of x in it, I + d^2 log xi / dy^2.
+
+    With M_j = E rho_j and Q_jk = E rho_j rho_k, rho_j = (phi / Phi)(u + delta_j): d^2 log xi / d delta_j d delta_k is
+    Q_jk - M_j M_k, and for j = k it is -E[(u + delta_j) rho_j] - M_j^2. That u-derivatives integrate to zero gives
+    2 E[u rho_j] = sum_k Q_jk - delta_j M_j.
+    """
+    delta = y[label] - y
+    others = [j for j in range(len(y)) if j != label]
+    log_xi = log_gauss_integral([0.0], delta[others])
+
+    def expected(*chosen: int) -> float:
+        rest = [k for k in others if k not in chosen]
+        return np.exp(log_gauss_integral([0.0, *delta[list(chosen)]], delta[rest]) - log_xi)
+
+    M = {j: expected(j) for j in others}
+    Q = {(j, k): expected(j, k) for j in others for k in others if j < k}
+    Q |= {(k, j): value for (j, k), value in Q.items()}
+    hessian = np.zeros((len(y), len(y)))
+    for j in others:
+        for k in others:
+            if j != k:
+                hessian[j, k] = Q[j, k] - M[j] * M[k]
+        along = 0.5 * (sum(Q[j, k] for k in others if k != j) - delta[j] * M[j])
+        hessian[j, j] = -(along + delta[j] * M[j]) - M[j] ** 2
+    hessian[label], hessian[:, label] = -hessian.sum(axis=0), -hessian.sum(axis=1)
+    hessian[label, label] = hessian[np.ix_(others, others)].sum()
+    return log_xi, np.eye(len(y)) + hessian
 
 
 def update_x(view: OracleView, y: np.ndarray, missing: str) -> OracleView:
@@ -159,9 +289,9 @@ def update_x(view: OracleView, y: np.ndarray, missing: str) -> OracleView:
             if view.observed[n, d] and view.kind == "real":
                 mean[n, d], second[n, d] = view.target[n, d], view.target[n, d] ** 2
             elif view.observed[n, d]:
-                mean[n, d], var, xi[n, d] = binary_x(view.target[n, d], y[n, d], tau[d], xi[n, d])
-                second[n, d] = mean[n, d] ** 2 + var
-                bound[n] += binary_bound(view.target[n, d], mean[n, d], var, xi[n, d])
+                cell = yes_no_x(view.kind, view.target[n, d], y[n, d], tau[d], xi[n, d])
+                mean[n, d], second[n, d], xi[n, d] = cell.mean, cell.mean**2 + cell.var, cell.xi
+                bound[n] += cell.bound
             elif missing == "mean-field":
                 mean[n, d], second[n, d] = y[n, d], y[n, d] ** 2 + 1 / tau[d]
                 bound[n] += 0.5 * (LOG_2PI + 1 - np.log(tau[d]))
@@ -174,11 +304,37 @@ def start_x(view: OracleView, missing: str) -> OracleView:
     y = np.zeros((n_rows, width))
     for n in range(n_rows):
         for d in range(width):
-            if view.observed[n, d] and view.kind == "binary":
+            if view.observed[n, d] and view.kind in YES_NO:
                 y[n, d] = 2.5 * (2 * view.target[n, d] - 1)
             elif view.observed[n, d] and view.kind == "categorical":
                 y[n, d] = 2.5 * (float(view.target[n] == d) - 1 / width)
     return update_x(replace(view, xi=np.ones_like(y)), y, missing)
+
+
+class Cell(NamedTuple):
+    """q(x) of one yes/no, its part of the bound, and the best xi for it (logit only)."""
+
+    mean: float
+    var: float
+    bound: float
+    xi: float
+
+
+def yes_no_x(kind: str, t: float, y: float, tau: float, xi: float) -> Cell:
+    if kind == "probit":
+        return probit_x(t, y, tau)
+    mean, var, xi = binary_x(t, y, tau, xi)
+    return Cell(mean, var, binary_bound(t, mean, var, xi), xi)
+
+
+def probit_x(t: float, y: float, tau: float) -> Cell:
+    """N(y, 1/tau) cut to x > 0 (t = 1) or x < 0, where log p(t | x) = 0; the bound is its entropy, -E log q."""
+    sides = (0.0, np.inf) if t else (-np.inf, 0.0)
+    scale = 1 / np.sqrt(tau)
+    cut = truncnorm(*((side - y) / scale for side in sides), loc=y, scale=scale)
+    mean, var = float(cut.mean()), float(cut.var())
+    log_inside = log_ndtr((y if t else -y) / scale)
+    return Cell(mean, var, log_inside + 0.5 * np.log(2 * np.pi / tau) + 0.5 * tau * (var + (mean - y) ** 2), 1.0)
 
 
 def jaakkola_lambda(xi: float) -> float:
@@ -266,18 +422,18 @@ def decreasing_root(function: Callable[[float], float]) -> float:
 # The globals of one view. Its weight multiplies all of its terms alike, so it falls out of each of these.
 
 
-def update_w(view: OracleView, z: Z, counted: np.ndarray) -> OracleView:
+def update_w(view: OracleView, z: Z, counted: np.ndarray, with_x: np.ndarray) -> OracleView:
     """Table 2, row W, over the cells that exist: Sigma_d^-1 = gamma_d diag(alpha) + tau_d sum_n <z_n z_n^T>,
 
-    mean_d = Sigma_d tau_d sum_n (<x_nd> - <b_d>) <z_n>.
+    mean_d = Sigma_d tau_d sum_n ((<x_nd> - <b_d>) <z_n> + Cov(x_nd, z_n)).
     """
     tau, gamma, alpha = tau_mean(view), gamma_mean(view), view.alpha_shape / view.alpha_rate
     mean, cov = np.empty_like(view.w_mean), np.empty_like(view.w_cov)
     for d in range(len(mean)):
         precision, linear = gamma[d] * np.diag(alpha), np.zeros(len(alpha))
         for n in np.flatnonzero(counted[:, d]):
-            precision = precision + tau[d] * second_moment(z.mean[n], z.cov[n])
-            linear = linear + tau[d] * (view.x_mean[n, d] - view.b_mean[d]) * z.mean[n]
+            precision = precision + tau[d] * second_moment(z.mean[n], z.cov[n] + z.spread[n])
+            linear = linear + tau[d] * ((view.x_mean[n, d] - view.b_mean[d]) * z.mean[n] + with_x[n, d])
         cov[d] = np.linalg.inv(precision)
         mean[d] = np.linalg.solve(precision, linear)
     return replace(view, w_mean=mean, w_cov=cov)
@@ -323,28 +479,34 @@ def update_alpha(view: OracleView) -> OracleView:
     return replace(view, alpha_shape=shape, alpha_rate=rate)
 
 
-def update_tau(view: OracleView, z: Z, counted: np.ndarray) -> OracleView:
+def update_tau(view: OracleView, z: Z, counted: np.ndarray, with_x: np.ndarray) -> OracleView:
     """Table 2, row tau: shape = a0 + cells / 2, rate = b0 + sum E(x - z w - b)^2 / 2 over existing cells."""
     shape, rate = np.array(view.tau_prior_shape, dtype=float), np.array(view.tau_prior_rate, dtype=float)
     for n, d in np.argwhere(counted):
         which = d if view.noise == "feature" else 0
         shape[which] += 0.5
-        rate[which] += 0.5 * expected_square(view, z, n, d)
+        rate[which] += 0.5 * expected_square(view, z, n, d, with_x)
     return replace(view, tau_shape=shape, tau_rate=rate)
 
 
 def sweep(views: list[OracleView], missing: str) -> tuple[list[OracleView], Z]:
-    """One round of coordinate ascent: z, then every q(x), then view by view W, b, gamma, alpha, tau."""
-    z = update_z(views, missing)
+    """One round of coordinate ascent: z and every q(x), then view by view W, b, gamma, alpha, tau.
+
+    Where holes are variables of their own the posterior is q(z) q(x), else q(z | x) prod q(x).
+    """
+    if missing == "mean-field" or all(view.kind == "real" for view in views):
+        z = update_z(views, missing)
+        views = [update_x(view, expected_mean(view, z), missing) for view in views]
+    else:
+        views, z = update_x_then_z(views, missing)
     swept = []
-    for view in views:
+    for view, with_x in zip(views, z.with_x):
         counted = counted_cells(view, missing)
-        view = update_x(view, expected_mean(view, z), missing)
-        view = update_w(view, z, counted)
+        view = update_w(view, z, counted, with_x)
         view = update_b(view, z, counted)
         view = update_gamma(view) if view.select else view
         view = update_alpha(view)
-        view = update_tau(view, z, counted) if view.noise != "fixed" else view
+        view = update_tau(view, z, counted, with_x) if view.noise != "fixed" else view
         swept.append(view)
     return swept, z
 
@@ -371,7 +533,7 @@ def elbo(views: list[OracleView], z: Z) -> dict[str, float]:
     terms = {"z": z_term(z)}
     for i, view in enumerate(views):
         view_terms = {
-            "x": x_term(view, z),
+            "x": x_term(view, z, z.with_x[i]),
             "local": float(np.sum(view.x_bound)),
             "w": w_term(view),
             "b": b_term(view),
@@ -384,18 +546,18 @@ def elbo(views: list[OracleView], z: Z) -> dict[str, float]:
 
 
 def z_term(z: Z) -> float:
-    """-sum_n KL(N(mean, cov) || N(0, I)) = sum_n (K + log|cov| - tr cov - |mean|^2) / 2."""
+    """E log N(z | 0, I) + H[q(z | x)] = sum_n (K + log|cov| - tr Var z - |mean|^2) / 2."""
     total = 0.0
-    for mean, cov in zip(z.mean, z.cov):
-        total += 0.5 * (len(mean) + np.linalg.slogdet(cov)[1] - np.trace(cov) - mean @ mean)
+    for mean, cov, spread in zip(z.mean, z.cov, z.spread):
+        total += 0.5 * (len(mean) + np.linalg.slogdet(cov)[1] - np.trace(cov + spread) - mean @ mean)
     return float(total)
 
 
-def x_term(view: OracleView, z: Z) -> float:
+def x_term(view: OracleView, z: Z, with_x: np.ndarray) -> float:
     """E log N(x | z w + b, 1/tau) over the observed cells and the holes that have a q(x): E[x^2] > 0."""
     tau, log_tau, total = tau_mean(view), tau_log(view), 0.0
     for n, d in np.argwhere(view.observed | (view.x_second > 0)):
-        total += 0.5 * (log_tau[d] - LOG_2PI - tau[d] * expected_square(view, z, n, d))
+        total += 0.5 * (log_tau[d] - LOG_2PI - tau[d] * expected_square(view, z, n, d, with_x))
     return float(total)
 
 

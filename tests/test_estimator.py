@@ -54,7 +54,7 @@ def test_attributes_are_in_the_users_units() -> None:
 def test_factors_are_the_transform_of_the_training_rows(model: SSHIBA) -> None:
     mean, std = model.transform(with_holes(make_views()), return_std=True)
     np.testing.assert_allclose(mean, model.factors_, atol=1e-6)
-    np.testing.assert_allclose(std, model.factors_std_, rtol=1e-12)
+    np.testing.assert_allclose(std, model.factors_std_, rtol=1e-6)
 
 
 # What is given, and the share that the others must be right beyond chance: 0 for what knows nothing, 1 at best.
@@ -277,9 +277,10 @@ def test_same_seed_same_result() -> None:
     np.testing.assert_array_equal(fit(views).factors_, fit(views).factors_)
 
 
-def test_mean_field_and_exact_agree_on_complete_data() -> None:
+def test_mean_field_and_exact_agree_on_complete_real_data() -> None:
+    """Of labels the two have different posteriors."""
     views = make_views()
-    exact, mean_field = fit(views), fit(views, missing="mean-field")
+    exact, mean_field = fit({"X": views["X"]}), fit({"X": views["X"]}, missing="mean-field")
     np.testing.assert_allclose(exact.factors_, mean_field.factors_)
     holed = with_holes(views)
     assert np.isfinite(fit(holed, missing="mean-field").factors_).all()

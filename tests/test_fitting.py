@@ -75,8 +75,8 @@ def test_only_latent_views_settle_when_a_fit_goes_on(latent: bool, monkeypatch: 
     views = [Real(), Binary()] if latent else [Real(), Real(noise="view")]
     problem = make_problem(views, [6, 4], ["cells", "none"], n=30, n_components=3)
     first = run(problem.rows, StartingPoint(problem.posterior, 3), FitOptions(max_iter=15, momentum=False))
-    settled, settle = [], memory._settle
-    monkeypatch.setattr(memory, "_settle", lambda *arguments: settled.append(1) or settle(*arguments))
+    settled, settle = [], memory.settle
+    monkeypatch.setattr(memory, "settle", lambda *given, **options: settled.append(1) or settle(*given, **options))
     rows = CountedRows(problem.rows)
     start = StartingPoint(first.state.posterior, 3, tuple(first.path), first.n_sweeps)
     again = run(rows, start, FitOptions(max_iter=20, momentum=False))

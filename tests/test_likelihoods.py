@@ -6,7 +6,15 @@ from scipy.integrate import quad
 from scipy.special import expit, log_ndtr
 from scipy.stats import norm
 
-from sshiba.core.likelihoods import LIKELIHOODS, Gaussian, Logistic, MultinomialProbit, PredictiveX, probit_integrals
+from sshiba.core.likelihoods import (
+    LIKELIHOODS,
+    Gaussian,
+    Logistic,
+    MultinomialProbit,
+    PredictiveX,
+    Threshold,
+    probit_integrals,
+)
 from sshiba.core.likelihoods.logistic import lambda_xi, logistic_normal
 from sshiba.core.likelihoods.probit_integrals import (
     argmax_probabilities,
@@ -19,8 +27,8 @@ from sshiba.data.types import VIEW_TYPES
 
 def test_no_likelihood_escapes_the_list() -> None:
     """A new likelihood needs its witness here: its local bound against the evidence of one cell."""
-    assert set(LIKELIHOODS) == {Gaussian, Logistic, MultinomialProbit}
-    assert {type(view.likelihood) for view in VIEW_TYPES.values()} <= set(LIKELIHOODS)
+    assert set(LIKELIHOODS) == {Gaussian, Logistic, MultinomialProbit, Threshold}
+    assert {type(view().likelihood) for view in VIEW_TYPES.values()} <= set(LIKELIHOODS)
 
 
 # ------------------------------------------------------------------------------------------------- categorical
@@ -142,7 +150,71 @@ def test_class_probabilities_are_those_of_draws(n_classes: int, tolerance: float
     np.testing.assert_allclose(p[0], np.bincount(x.argmax(1), minlength=n_classes) / n, atol=tolerance)
 
 
+@pytest.mark.parametrize("n_classes", [2, 3, 7])
+def test_probit_curvature_is_the_derivative_of_the_step(n_classes: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """By finite differences; with and without numba; each Hessian, their sum and their traces."""
+    rng = np.random.default_rng(n_classes)
+    y, t = 2 * rng.standard_normal((30, n_classes)), rng.integers(0, n_classes, 30)
+    small = 1e-5 * np.eye(n_classes)
+    ways = {"fastest": probit_integrals.log_xi_and_curvature, "arrays": probit_integrals.probit_curvature}
+    for find in ways.values():
+        log_xi, step, trace, hessian = find(y, t, True)
+        ahead, behind = (np.stack([probit_moments(y + sign * e, t)[1] for e in small], axis=2) for sign in (1, -1))
+        np.testing.assert_allclose(hessian, (ahead - behind) / 2e-5, atol=1e-8)
+        np.testing.assert_allclose(trace, np.trace(hessian, axis1=1, axis2=2), atol=1e-12)
+        np.testing.assert_allclose((log_xi, *step.T), (probit_moments(y, t)[0], *probit_moments(y, t)[1].T), atol=1e-9)
+        np.testing.assert_allclose(find(y, t, False)[3], hessian.sum(axis=0, keepdims=True), atol=1e-12)
+
+
+@pytest.mark.parametrize("n_classes", [2, 4])
+def test_rows_of_classes_among_others_are_nearly_exact(n_classes: int) -> None:
+    """log ∫ over the cone of exp(−½ xᵀPx + ηᵀx), by draws: the bound is below it, and closer than with q(z) q(x)."""
+    rng = np.random.default_rng(0)
+    W = 1.5 * rng.standard_normal((n_classes, 2))
+    P = np.eye(n_classes) - W @ np.linalg.inv(np.eye(2) + W.T @ W) @ W.T
+    eta, t, x = rng.standard_normal(n_classes), np.array([1]), np.zeros((1, n_classes))
+    for _ in range(300):
+        found = MultinomialProbit().infer_rows(t, x, x + eta - x @ P, P[None], each=True)
+        x = found.mean
+    reached = found.bound[0] - 0.5 * np.trace(P @ (found.cov[0] + np.outer(x, x))) + eta @ x[0]
+    plain = np.zeros((1, n_classes))
+    for _ in range(3000):
+        q = MultinomialProbit().infer_x(t, plain + eta - plain @ P, np.ones(1), None)
+        plain = q.mean
+    # Of q(z) q(x) the form is −½ E|x|² + ½ <x>ᵀ(I − P)<x>: z hears the mean of x alone.
+    mean_field = (
+        q.bound[0, 0] - 0.5 * q.second.sum() + 0.5 * plain[0] @ (np.eye(n_classes) - P) @ plain[0] + eta @ plain[0]
+    )
+    cov = np.linalg.inv(P)
+    draws = rng.multivariate_normal(cov @ eta, cov, 2_000_000)
+    exact = np.log(np.mean(draws.argmax(axis=1) == 1)) + 0.5 * eta @ cov @ eta
+    exact += 0.5 * np.linalg.slogdet(2 * np.pi * cov)[1]
+    assert reached <= exact + 0.005
+    assert exact - reached < 0.25 * (exact - mean_field)
+    kept = draws[draws.argmax(axis=1) == 1]
+    np.testing.assert_allclose(x[0], kept.mean(axis=0), atol=0.15)
+    np.testing.assert_allclose(np.diag(found.cov[0]), kept.var(axis=0), rtol=0.4)
+
+
 # ------------------------------------------------------------------------------------------------------ binary
+
+
+@pytest.mark.parametrize("t", [0.0, 1.0])
+@pytest.mark.parametrize(("y", "tau"), [(0.0, 1.0), (2.5, 1.0), (-8.0, 0.3), (1.0, 10.0)])
+def test_threshold_moments_and_bound(y: float, tau: float, t: float) -> None:
+    """q(x) is exact: E log N(x|y) + its bound is log Φ; its moments by quadrature."""
+    x = Threshold().infer_x(np.array([[t]]), np.array([[y]]), np.array([tau]), None)
+    gaussian = 0.5 * (np.log(tau / (2 * np.pi)) - tau * (x.second - 2 * x.mean * y + y * y))
+    log_p = float(log_ndtr((2 * t - 1) * y * tau**0.5))
+    assert float((x.bound + gaussian)[0, 0]) == pytest.approx(log_p, rel=1e-9, abs=1e-12)
+    reach = 12 / tau**0.5
+    low, high = (0.0, max(y, 0) + reach) if t else (min(y, 0) - reach, 0.0)
+    mean, second = (
+        quad(lambda u, k=k: u**k * np.exp(norm.logpdf(u, y, tau**-0.5) - log_p), low, high, limit=400, epsabs=0)[0]
+        for k in (1, 2)
+    )
+    assert float(x.mean[0, 0]) == pytest.approx(mean, rel=1e-6)
+    assert float(x.second[0, 0]) == pytest.approx(second, rel=1e-6)
 
 
 @pytest.mark.parametrize("t", [0.0, 1.0])

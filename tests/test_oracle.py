@@ -19,15 +19,19 @@ CASES = {
     "real, tied": [Real(select_features=True, groups=TIED)],
     "real, weighted": [Real(weight=0.4), Real()],
     "binary": [Binary()],
-    "binary, learned noise": [Binary(noise="learned")],
+    "binary, other noise": [Binary(noise=0.3)],
+    "binary, logit": [Binary(link="logit")],
+    "binary, logit, learned noise": [Binary(link="logit", noise="learned")],
     "binary, selected": [Binary(select_features=True, groups=TIED)],
     "binary, weighted": [Binary(weight=2.5), Real()],
+    "binary, logit, weighted": [Binary(link="logit", noise=0.1, weight=2.5), Real()],
     "categorical": [Categorical()],
     "categorical, selected": [Categorical(select_features=True)],
     "categorical, weighted": [Categorical(weight=3.0), Binary(weight=0.5)],
     "all": [
         Real(select_features=True, weight=0.7),
-        Binary(noise="learned"),
+        Binary(link="logit", noise="learned"),
+        Binary(),
         Categorical(),
         Real(noise="view"),
     ],
@@ -45,7 +49,7 @@ def test_no_likelihood_escapes_the_list() -> None:
 @pytest.mark.parametrize("case", CASES)
 def test_sweep_equals_oracle(case: str, holes: str, missing: str, space: str) -> None:
     views = CASES[case]
-    problem = make_problem(views, [5] * len(views), [holes] * len(views), n=20, missing=missing, seed=3, space=space)
+    problem = make_problem(views, [5] * len(views), [holes] * len(views), n=14, missing=missing, seed=3, space=space)
     naive, posterior = to_oracle(problem), problem.posterior
     local = problem.rows.start(posterior)
     for _ in range(SWEEPS):

@@ -8,12 +8,14 @@ import pytest
 from cases import Problem, covariances, make_problem
 from scipy.special import log_expit
 from scipy.stats import gamma as gamma_distribution
-from scipy.stats import norm
+from scipy.stats import norm, truncnorm
 
+from sshiba.core import latent_step
 from sshiba.core.bound import elbo
 from sshiba.core.global_step import global_step
-from sshiba.core.likelihoods import Gaussian, Logistic, MultinomialProbit
-from sshiba.core.local_step import make_messages, prepare_z, update_z
+from sshiba.core.likelihoods import Gaussian, Likelihood, Threshold
+from sshiba.core.local_step import prepare_z, update_z
+from sshiba.core.messages import make_messages
 from sshiba.core.predictive import predictive_x
 from sshiba.core.spec import ViewSpec
 from sshiba.core.state import Fixed, Gamma, Posterior, ViewPosterior
@@ -77,12 +79,18 @@ BOUND_CASES: dict[str, list[View]] = {
     "real": [Real()],
     "real, one noise, selected": [Real(noise="view", select_features=True), Real()],
     "real, weighted": [Real(weight=0.4), Real(select_features=True, groups=(0, 0, 1))],
-    "binary": [Binary()],
-    "binary, learned noise": [Binary(noise="learned"), Real()],
-    "binary, selected, weighted": [Binary(noise=1.0, select_features=True, weight=2.5)],
+    "binary": [Binary(), Real()],
+    "binary, logit": [Binary(link="logit")],
+    "binary, logit, learned noise": [Binary(link="logit", noise="learned"), Real()],
+    "binary, selected, weighted": [Binary(select_features=True, weight=2.0)],
     "categorical": [Categorical()],
     "categorical, selected, weighted": [Categorical(select_features=True, weight=3.0), Real()],
-    "all": [Real(weight=0.5), Binary(noise="learned", weight=0.7), Categorical(select_features=True)],
+    "all": [
+        Real(weight=0.5),
+        Binary(link="logit", noise=0.5, weight=0.7),
+        Categorical(select_features=True),
+        Categorical(),
+    ],
 }
 N_DRAWS = 20_000
 
@@ -93,27 +101,39 @@ def test_no_view_type_escapes_the_bound() -> None:
 
 @pytest.mark.parametrize(("holes", "missing"), [("none", "exact"), ("cells", "exact"), ("cells", "mean-field")])
 @pytest.mark.parametrize("case", BOUND_CASES)
-def test_bound_against_monte_carlo(case: str, holes: str, missing: str) -> None:
+def test_bound_against_monte_carlo(case: str, holes: str, missing: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """Every term of the bound is the mean of log p − log q over draws from q, and so is their sum.
 
-    The bound is E_q[log p(z) − log q(z)] + Σ_m w_m E_q[log p(t, x, W, b, alpha, gamma, tau | z) − log q(x, W, b, ...)],
-    with Jaakkola and Jordan's h(x, ξ) in the place of a binary p(t | x). q factorises, so that all can be drawn alone.
-    It is taken after a whole sweep: z was updated given the globals and the x before it (here `before`), then x given
-    this z, then the globals; each q is the one that its own update left.
+    The bound is E_q[log p(z) − log q(z | x)] + Σ_m w_m E_q[log p(t, x, W, b, alpha, gamma, tau | z) − log q(x, W,
+    b, ...)], with Jaakkola and Jordan's h(x, ξ) in the place of a logistic p(t | x). It is taken after a whole
+    sweep: x was updated given the globals and the x before it (here `before` and `old`), z given x, then the
+    globals; each q is the one that its own update left. Under "mean-field" z came first, and does not depend on x.
+    A view of weight 2 or 3 has as many copies of its x, of which z sees the mean.
     """
+    monkeypatch.setattr(latent_step, "ALL_AT_ONCE", 2.0)  # one update for each cell: the bound is exact for any q
     views = BOUND_CASES[case]
     problem = make_problem(views, [3] * len(views), [holes] * len(views), n=6, n_components=2, missing=missing, seed=1)
     before, old, _ = fitted(problem, 3)
     local, stats = problem.rows.step(before, old)
     posterior, residuals = global_step(stats, before, problem.spec)
     rng = np.random.default_rng(0)
-    z_mean, z_cov = q_of_z(problem, before, old)
-    z, log_q = draw_normal(z_mean, z_cov, rng)
-    drawn = {"z": (norm.logpdf(z).sum(-1) - log_q).sum(1)}
+    follows = missing == "exact"
+    z_mean, z_cov = q_of_z(problem, before, local if follows else old)
+    drawn_x, moved = [], 0.0
     for i, spec in enumerate(problem.spec.views):
-        y = z_mean @ before.views[i].w_mean.T + before.views[i].b_mean
-        x = draw_x(problem, i, y, before.views[i].tau.mean + 0 * y, old, local, rng)
-        for name, values in view_terms(posterior.views[i], spec, z, x, rng).items():
+        x = draw_x(problem, i, before, old, local, rng)
+        drawn_x.append(x)
+        if follows:
+            gain = (
+                spec.weight * (before.views[i].tau.mean + 0 * before.views[i].b_mean)[:, None] * before.views[i].w_mean
+            )
+            step = x.x.mean(axis=0) - gather(problem, local, i, "mean") if spec.likelihood.latent else 0 * x.x[0]
+            moved = moved + np.einsum("snd,dk,nkl->snl", np.where(x.cells, step, 0.0), gain, z_cov)
+    z, log_q = draw_normal(z_mean, z_cov, rng)  # q(z | x) is N(z_mean + moved, z_cov)
+    z = z + moved
+    drawn = {"z": (norm.logpdf(z).sum(-1) - log_q).sum(1)}
+    for spec, view, x in zip(problem.spec.views, posterior.views, drawn_x):
+        for name, values in view_terms(view, spec, z, x, rng).items():
             drawn[f"{name}:{spec.name}"] = spec.weight * values
     found = elbo(posterior, stats, problem.spec, residuals)
     assert found.keys() == drawn.keys()
@@ -125,41 +145,108 @@ def test_bound_against_monte_carlo(case: str, holes: str, missing: str) -> None:
 
 @dataclass(frozen=True)
 class DrawnX:
-    """Draws of x of one view, which of its cells there are, and log p(t | x) − log q(x) of each draw."""
+    """Draws of the copies of x of one view, which of its cells there are, and log p(t | x) − log q(x), over copies."""
 
-    x: np.ndarray  # (S, n, D)
+    x: np.ndarray  # (copies, S, n, D)
     cells: np.ndarray  # (n, D) bool
-    log_ratio: np.ndarray  # (S,)
+    log_ratio: np.ndarray  # (S,), the mean of all copies
 
 
-def draw_x(
-    problem: Problem, i: int, y: np.ndarray, tau: np.ndarray, old: Local, new: Local, rng: np.random.Generator
-) -> DrawnX:
-    """From q(x) as the update at y = <z><w> + <b> and <tau> left it; cells that have no q(x) are 0."""
-    data, likelihood = problem.data[i], problem.spec.views[i].likelihood
-    observed = np.broadcast_to(True if data.observed is None else data.observed, y.shape)
+def draw_x(problem: Problem, i: int, before: Posterior, old: Local, new: Local, rng: np.random.Generator) -> DrawnX:
+    """From q(x) as its update left it; cells that have no q(x) are 0."""
+    data, spec = problem.data[i], problem.spec.views[i]
+    y, precision = predictors(problem, i, before, old, new)
+    shape = (problem.rows.n_rows, spec.n_features)
+    observed = np.broadcast_to(True if data.observed is None else data.observed, shape)
+    tau = np.diagonal(precision, axis1=1, axis2=2)
     # A hole that is a variable of its own: N(y, 1/tau), and no t that it would have to explain.
     is_hole = ~observed & (problem.missing == "mean-field")
-    mean, var = np.where(is_hole, y, 0.0), np.where(is_hole, 1 / tau, 0.0)
-    is_binary, curvature = isinstance(likelihood, Logistic), np.vectorize(oracle.jaakkola_lambda)
-    if isinstance(likelihood, Gaussian):
-        mean = np.where(observed, data.target, mean)
-    if is_binary:  # q(x) is made with the ξ of the update before; what is kept is the best ξ for this q(x)
-        var = np.where(observed, 1 / (tau + 2 * curvature(gather(problem, old, i, "xi"))), var)
-        mean = np.where(observed, gather(problem, new, i, "mean"), mean)
-    x = mean + np.sqrt(var) * rng.standard_normal((N_DRAWS, *y.shape))
-    log_ratio = -norm.logpdf(x, mean, np.sqrt(np.where(var > 0, var, 1.0)))[:, var > 0].sum(1)
-    if is_binary:
-        xi = gather(problem, new, i, "xi")
-        log_h = log_expit(xi) + x * data.target - (x + xi) / 2 - curvature(xi) * (x**2 - xi**2)
-        log_ratio += log_h[:, observed].sum(1)
-    if isinstance(likelihood, MultinomialProbit):  # N(y, I) where x_t is the largest, a share ξ of it; p(t | x) = 1
-        for n in np.flatnonzero(observed[:, 0]):
-            t = int(data.target[n])
-            x[:, n] = draw_cone(y[n], t, rng)
-            log_share = oracle.log_gauss_integral([0.0], np.delete(y[n, t] - y[n], t))
-            log_ratio -= norm.logpdf(x[:, n], y[n]).sum(1) - log_share
-    return DrawnX(x, observed | is_hole, log_ratio)
+    copies = round(max(1.0, spec.weight)) if problem.missing == "exact" else 1
+    x, ratios = [], []
+    for _ in range(copies):
+        mean, var = (np.where(is_hole, value, np.zeros(shape)) for value in (y if y.ndim == 2 else 0.0, 1 / tau))
+        if isinstance(spec.likelihood, Gaussian):
+            mean = np.where(observed, data.target, mean)
+        one = mean + np.sqrt(var) * rng.standard_normal((N_DRAWS, *shape))
+        ratio = -norm.logpdf(one, mean, np.sqrt(np.where(var > 0, var, 1.0)))[:, var > 0].sum(1)
+        if spec.likelihood.latent:
+            xi = gather(problem, old, i, "xi"), gather(problem, new, i, "xi")
+            ratio += draw_latent(spec.likelihood, one, data.target, observed, y, precision, xi, rng)
+        x.append(one)
+        ratios.append(ratio)
+    return DrawnX(np.stack(x), observed | is_hole, np.mean(ratios, axis=0))
+
+
+def predictors(problem: Problem, i: int, before: Posterior, old: Local, new: Local) -> tuple[np.ndarray, np.ndarray]:
+    """The predictor (n, D) and the precision (n, D, D) with which q(x) of a view was made.
+
+    By z alone under "mean-field". Else by all other cells, of which those of views before it are new, for classes also
+    all cells of yes and no; for classes these are <x> and the gradient there, <x> + gradient, of `oracle.class_form`.
+    """
+    view, spec = before.views[i], problem.spec.views[i]
+    tau = view.tau.mean + 0 * view.b_mean
+    told = old
+    if problem.missing == "exact" and spec.likelihood.whole_rows:
+        first = [j < i or not other.likelihood.whole_rows for j, other in enumerate(problem.spec.views)]
+        told = Local(tuple(tuple(b if f else a for a, b, f in zip(x, y, first)) for x, y in zip(old.x, new.x)))
+    z, cov = q_of_z(problem, before, told)
+    y = z @ view.w_mean.T + view.b_mean
+    if problem.missing == "mean-field" or not spec.likelihood.latent:
+        return y, np.broadcast_to(np.diag(tau), (len(y), len(tau), len(tau)))
+    loading, copies = tau[:, None] * view.w_mean, max(1.0, spec.weight)
+    P = np.diag(tau) - spec.weight / copies * loading @ cov @ loading.T
+    if spec.likelihood.whole_rows:
+        return np.stack([gather(problem, old, i, "mean"), y]), P
+    x, own = gather(problem, old, i, "mean"), np.diagonal(P, axis1=1, axis2=2)
+    return x + tau * (y - x) / own, own[:, :, None] * np.eye(len(tau))
+
+
+def draw_latent(
+    likelihood: Likelihood,
+    x: np.ndarray,
+    target: np.ndarray,
+    observed: np.ndarray,
+    y: np.ndarray,
+    precision: np.ndarray,
+    xi: tuple[np.ndarray, np.ndarray],
+    rng: np.random.Generator,
+) -> np.ndarray:
+    """Put draws into the observed cells of x, (S, n, D); returns their log p(t | x) − log q(x)."""
+    ratio = np.zeros(N_DRAWS)
+    for n, d in np.argwhere(observed) if not likelihood.whole_rows else ():
+        tau = precision[n, d, d]
+        if isinstance(likelihood, Threshold):  # N(y, 1/tau) on the side of t
+            side = (0.0, np.inf) if target[n, d] else (-np.inf, 0.0)
+            cut = truncnorm(*((edge - y[n, d]) * np.sqrt(tau) for edge in side), loc=y[n, d], scale=tau**-0.5)
+            x[:, n, d] = cut.rvs(N_DRAWS, random_state=rng)
+            ratio -= cut.logpdf(x[:, n, d])
+        else:  # made with the ξ of the update before; what is kept is the best ξ for this q(x)
+            var = 1 / (tau + 2 * oracle.jaakkola_lambda(xi[0][n, d]))
+            mean, best = var * (target[n, d] - 0.5 + tau * y[n, d]), xi[1][n, d]
+            x[:, n, d] = rng.normal(mean, np.sqrt(var), N_DRAWS)
+            log_h = log_expit(best) + x[:, n, d] * target[n, d] - (x[:, n, d] + best) / 2
+            log_h -= oracle.jaakkola_lambda(best) * (x[:, n, d] ** 2 - best**2)
+            ratio += log_h - norm.logpdf(x[:, n, d], mean, np.sqrt(var))
+    for n in np.flatnonzero(observed[:, 0]) if likelihood.whole_rows else ():
+        x[:, n], log_q = draw_classes(int(target[n]), y[..., n, :], precision[n], rng)
+        ratio -= log_q
+    return ratio
+
+
+def draw_classes(t: int, y: np.ndarray, P: np.ndarray, rng: np.random.Generator) -> tuple[np.ndarray, np.ndarray]:
+    """x of a row of classes, (S, D), and log q(x): N(y, I) cut to the cone of t, or `oracle.class_form` of (<x>, y)."""
+    if y.ndim == 1:
+        x = draw_cone(y, t, rng)
+        return x, norm.logpdf(x, y).sum(1) - oracle.log_gauss_integral([0.0], np.delete(y[t] - y, t))
+    m, p, p_c, slope, present = oracle.class_form(y[0], y[1], P)
+    C = len(m)
+    J, around = np.eye(C) - 1 / C, np.sqrt(p) * m
+    inner = draw_cone(around, t, rng) @ J / np.sqrt(p)
+    c_mean = present.mean() + (inner - J @ present) @ slope
+    c = rng.normal(c_mean, p_c**-0.5)
+    log_share = oracle.log_gauss_integral([0.0], np.delete(around[t] - around, t))
+    log_inner = 0.5 * (C - 1) * np.log(p / (2 * np.pi)) - 0.5 * p * ((inner - m) ** 2).sum(1) - log_share
+    return inner + c[:, None], log_inner + norm.logpdf(c, c_mean, p_c**-0.5) - 0.5 * np.log(C)
 
 
 def draw_cone(y: np.ndarray, t: int, rng: np.random.Generator) -> np.ndarray:
@@ -193,7 +280,8 @@ def view_terms(
     log_q = norm.logpdf(b, view.b_mean, np.sqrt(view.b_var))
     terms["b"] = (norm.logpdf(b, 0, spec.b_precision**-0.5) - log_q).sum(1)
     fit = np.einsum("snk,sdk->snd", z, w) + b[:, None, :]
-    terms["x"] = norm.logpdf(x.x, fit, draws["tau"][:, None, :] ** -0.5)[:, x.cells].sum(1)
+    log_p = norm.logpdf(x.x, fit, draws["tau"][:, None, :] ** -0.5)
+    terms["x"] = log_p[:, :, x.cells].sum(2).mean(0)
     return terms
 
 

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from .local_step import make_messages, z_covariance
+from .local_step import z_covariance
+from .messages import make_messages
 from .spec import ModelSpec, ViewSpec
 from .state import ColumnGroups, Gamma, Posterior, Stats, ViewPosterior
 from .w_moments import weights_trace

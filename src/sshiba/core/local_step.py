@@ -1,153 +1,21 @@
 """The local half of a sweep as pure functions: q(z) and q(x) of a block of rows given the globals, and their Stats.
 
 These kernels take their namespace from their arrays: what they do for NumPy they do for any array library.
-Equation and table numbers are the paper's. Shapes: n rows of a block, D features, K factors, G column groups;
-`r` is 1 where all rows of a block share one pattern of holes, else n.
+Equation and table numbers are the paper's; shapes are as in `blocks.py`.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
-from math import log, pi
 from typing import NamedTuple
 
-import numpy as np
-
 from .arrays import array_namespace, eye, inverse_root, zeros
-from .likelihoods import Likelihood, XUpdate
-from .spec import ModelSpec
-from .state import Array, ColumnGroups, LatentX, Posterior, Stats, ViewStats
+from .blocks import Block, LocalX, RowView, as_float, join_x, latent_x, rows_of_x
+from .latent_step import LatentStep, LatentView, added_sums, added_zz, latent_view, step_x, update_x
+from .messages import Messages
+from .state import Array, Stats, ViewStats
 from .threads import in_threads
-from .w_moments import weighted_ww
-
-PART_BYTES = 2**23  # working memory of rows with a covariance each: small enough for the caches
-
-# ------------------------------------------------------------------------------------------------ rows and messages
-
-
-@dataclass(frozen=True)
-class RowView:
-    """One view of a block of rows.
-
-    `observed` (r, G) says 1 where the rows of the block have the features of a column group. `holes` (n, D) marks
-    the cells that are variables of their own under missing="mean-field"; such a view counts as observed.
-    """
-
-    target: Array
-    observed: Array
-    groups: ColumnGroups
-    holes: Array | None = None
-    present: bool = True  # is anything of this view observed in the block?
-    complete: bool = False  # is all of it?
-    seen: np.ndarray | None = None  # of whole rows that are seen or missing: places of the seen ones, on the host
-    x_sum: Array | None = None  # of a real view without mean-field holes: constants, taken once
-    xx: Array | None = None
-
-    @property
-    def is_static(self) -> bool:
-        return self.x_sum is not None
-
-    def rows(self, some: slice) -> RowView:
-        """Some of the rows, of a block whose rows do not share a pattern of holes."""
-        holes, seen = None if self.holes is None else self.holes[some], self.seen
-        if seen is not None:
-            first, last = np.searchsorted(seen, [some.start, some.stop])
-            seen = seen[first:last] - some.start
-        return replace(self, target=self.target[some], observed=self.observed[some], holes=holes, seen=seen)
-
-
-@dataclass(frozen=True)
-class Block:
-    """Rows that are processed together. `shared`: one pattern of holes, hence one covariance of z, for all."""
-
-    n: int
-    shared: bool
-    views: tuple[RowView, ...]
-    observed: Array  # (r, ΣG): the masks of all views side by side; each view has its part of it
-
-    @classmethod
-    def of(cls, n: int, shared: bool, views: Sequence[RowView]) -> Block:
-        """The masks of the views are put side by side, and not kept twice."""
-        xp = array_namespace(views[0].observed)
-        observed = views[0].observed if len(views) == 1 else xp.concat([view.observed for view in views], axis=1)
-        kept, start = [], 0
-        for view in views:
-            stop = start + view.observed.shape[1]
-            kept.append(replace(view, observed=observed[:, start:stop]))
-            start = stop
-        return cls(n, shared, tuple(kept), observed)
-
-    def parts(self, n_components: int) -> list[slice]:
-        """All rows at once where they share a covariance of z; else so many that their covariances stay in a cache."""
-        step = self.n if self.shared else max(1, PART_BYTES // (32 * n_components**2))
-        return [slice(start, min(start + step, self.n)) for start in range(0, self.n, step)]
-
-    def rows(self, some: slice) -> Block:
-        if self.shared or some == slice(0, self.n):
-            return self
-        views = tuple(view.rows(some) for view in self.views)
-        return Block(some.stop - some.start, False, views, self.observed[some])
-
-
-LocalX = tuple[LatentX | None, ...]  # q(x) of a block, None for static views
-
-
-def rows_of_x(x: LocalX, some: slice) -> LocalX:
-    """q(x) of some of the rows; their sums are not known."""
-    return tuple(q and LatentX(q.mean[some], None, None, None if q.xi is None else q.xi[some]) for q in x)
-
-
-def join_x(parts: Sequence[LocalX]) -> LocalX:
-    """q(x) of rows that were processed in parts."""
-    return parts[0] if len(parts) == 1 else tuple(_join(column) for column in zip(*parts))
-
-
-def _join(parts: Sequence[LatentX | None]) -> LatentX | None:
-    found = [part for part in parts if part is not None]
-    if not found:
-        return None
-    xp = array_namespace(found[0].mean)
-    xi = None if found[0].xi is None else xp.concat([part.xi for part in found])
-    second, bound = (sum(getattr(part, name) for part in found) for name in ("second", "bound"))
-    return LatentX(xp.concat([part.mean for part in found]), second, bound, xi)
-
-
-@dataclass(frozen=True)
-class Message:
-    """What rows need to know of one view's globals."""
-
-    likelihood: Likelihood
-    loading: Array  # (D, K): w_m tau_d <w_d>
-    w_mean: Array  # (D, K)
-    b_mean: Array  # (D,)
-    tau: Array  # (D,) or (1,)
-
-
-@dataclass(frozen=True)
-class Messages:
-    """All that rows need to know of the globals; small, and made once per sweep. `ww` and `offset` are of all views."""
-
-    views: tuple[Message, ...]
-    ww: Array  # (ΣG, K²): w_m Σ_{d in group} tau_d <w_d w_dᵀ>
-    offset: Array  # (ΣG, K): w_m Σ_{d in group} tau_d <b_d> <w_d>
-
-    @property
-    def n_components(self) -> int:
-        return int(self.offset.shape[1])
-
-
-def make_messages(posterior: Posterior, spec: ModelSpec, groups: Sequence[ColumnGroups]) -> Messages:
-    """From the globals to the rows; `groups` are the column groups of each view of these rows."""
-    views, ww, offset = [], [], []
-    for view, view_spec, columns in zip(posterior.views, spec.views, groups):
-        tau = view_spec.weight * view.tau.mean + np.zeros_like(view.b_mean)
-        loading = tau[:, None] * view.w_mean
-        ww.append(np.reshape(weighted_ww(view, tau, loading, columns), (len(columns), -1)))
-        offset.append(columns.totals(view.b_mean[:, None] * loading))
-        views.append(Message(view_spec.likelihood, loading, view.w_mean, view.b_mean, view.tau.mean))
-    return Messages(tuple(views), np.concatenate(ww), np.concatenate(offset))
-
 
 # ------------------------------------------------------------------------------------------------------------- q(z)
 
@@ -189,89 +57,74 @@ def update_z(block: Block, x: LocalX, known: ZGivenX, messages: Messages) -> Arr
     return evidence @ known.cov[0] if block.shared else (evidence[:, None, :] @ known.cov)[:, 0, :]
 
 
-# ------------------------------------------------------------------------------------------------------------- q(x)
-
-
-def update_x(block: Block, x: LocalX, z: Array, messages: Messages) -> LocalX:
-    """q(x) of the latent views (table 3, table 4)."""
-    new: list[LatentX | None] = []
-    for rows, old, message in zip(block.views, x, messages.views):
-        if old is None:
-            new.append(None)
-        else:
-            new.append(update_view_x(rows, old.xi, z @ message.w_mean.T + message.b_mean, message))
-    return tuple(new)
-
-
-def update_view_x(rows: RowView, xi: Array | None, y: Array, message: Message) -> LatentX:
-    """q(x) of one view at y = <z><w> + <b>."""
-    if not rows.present:
-        nothing = zeros(y.shape, y)
-        return LatentX(nothing, nothing[0], nothing[0, 0], xi)
-    if message.likelihood.whole_rows and rows.seen is not None:
-        return infer_seen_rows(rows, rows.seen, y, message)
-    found = message.likelihood.infer_x(rows.target, y, message.tau, xi)
-    return leave_out_holes(rows, found) if rows.holes is None else fill_holes(rows, found, y, message.tau)
-
-
-def infer_seen_rows(rows: RowView, seen: np.ndarray, y: Array, message: Message) -> LatentX:
-    """q(x) of a view whose rows are seen or missing as a whole: only of those that are seen."""
-    xp = array_namespace(y)
-    found = message.likelihood.infer_x(rows.target[seen], y[seen], message.tau, None)
-    mean = zeros(y.shape, y)
-    mean[seen] = found.mean
-    return LatentX(mean, xp.sum(found.second, axis=0), xp.sum(found.bound))
-
-
-def leave_out_holes(rows: RowView, x: XUpdate) -> LatentX:
-    """Zero where not observed: a hole has no q(x)."""
-    xp = array_namespace(x.mean)
-    mean, second, bound = x.mean, x.second, x.bound
-    if not rows.complete:
-        seen = (rows.observed > 0)[:, rows.groups.index]
-        seen_bound = seen if bound.shape[1] == mean.shape[1] else rows.observed > 0
-        mean, second, bound = (xp.where(m, v, 0.0) for m, v in ((seen, mean), (seen, second), (seen_bound, bound)))
-    return LatentX(mean, xp.sum(second, axis=0), xp.sum(bound), x.xi)
-
-
-def fill_holes(rows: RowView, x: XUpdate, y: Array, tau: Array) -> LatentX:
-    """N(y, 1/tau) at a hole under missing="mean-field".
-
-    Its unseen t̃ integrates out, so it is the same in all types (table 5; the paper prints its covariance as the
-    precision, and leaves b out of its mean).
-    """
-    xp = array_namespace(y)
-    holes = rows.holes
-    assert holes is not None
-    entropy = 0.5 * (log(2 * pi) + 1 - xp.log(tau)) + xp.zeros_like(y)
-    own = xp.where(holes[:, : x.bound.shape[1]], 0.0, x.bound)
-    bound = xp.sum(xp.where(holes, entropy, 0.0)) + xp.sum(own)
-    second = xp.sum(xp.where(holes, y**2 + 1 / tau, x.second), axis=0)
-    return LatentX(xp.where(holes, y, x.mean), second, bound, x.xi)
-
-
-def start_x(block: Block, messages: Messages) -> LocalX:
-    """q(x) as if the factors already told the targets: from there W learns fast; from y = 0 it may never grow."""
-    new: list[LatentX | None] = []
-    for rows, message in zip(block.views, messages.views):
-        if rows.is_static:
-            new.append(None)
-            continue
-        xp = array_namespace(message.loading)
-        y = message.likelihood.start_y(rows.target, zeros((block.n, message.w_mean.shape[0]), message.loading))
-        y = y if rows.holes is None else xp.where(rows.holes, 0.0, y)
-        new.append(update_view_x(rows, None, y, message))
-    return tuple(new)
-
-
 # ------------------------------------------------------------------------------------------------------- statistics
 
 
 def local_step(block: Block, x: LocalX, messages: Messages, hold_x: bool = False) -> tuple[LocalX, Stats]:
-    """q(z), then q(x) unless it is held, of a block of rows given the globals."""
-    z, sums = infer_z(block, x, messages)
-    x = x if hold_x else update_x(block, x, z, messages)
-    return x, collect(block, x, z, sums)
+    """q(z) and q(x) of a block of rows given the globals.
+
+    While x is held, and where holes are variables of their own, the posterior is q(z) q(x); else q(z | x) Π q(x), whose
+    bound is never lower for the same q(x).
+    """
+    follow = block.z_follows_x and not hold_x
+    z, new, sums = infer_z(block, x, messages, follow)
+    if not (hold_x or follow):
+        new = update_x(block, x, z, messages)
+    return new, collect(block, new, z, sums)
+
+
+Spread = list[tuple[int, LatentView, LatentStep]]  # of x that z follows, with the place of its view
+
+
+def follow_x(
+    block: Block, x: LocalX, z: Array, known: ZGivenX, messages: Messages, each: bool = False
+) -> tuple[LocalX, Array, Spread]:
+    """q(x) of the latent views, <z> of the new x, and the spread of x that z follows; `each` as for `step_x`."""
+    places = [i for i, q in enumerate(x) if q is not None]
+    views = [latent_view(block.views[i], messages.views[i], latent_x(x, i), known.cov) for i in places]
+    steps = step_x(views, [view.predictor(z) for view in views], each)
+    new = list(x)
+    for i, step in zip(places, steps):
+        new[i] = step.x
+    spread = [(i, view, step) for i, view, step in zip(places, views, steps) if view.rows.present]
+    return tuple(new), update_z(block, tuple(new), known, messages), spread
+
+
+@dataclass(frozen=True)
+class Settled:
+    """q(z) and q(x) of a block that no longer change, or had not converged when the rounds ended."""
+
+    z: Array  # (n, K)
+    cov_given_x: Array  # (r, K, K)
+    x: LocalX
+    spread: Spread
+    converged: bool
+
+    def cov(self) -> Array:
+        """The covariance of z, x integrated out: (n, K, K), or (1, K, K) where all rows share it."""
+        return sum((added_zz(view, step) for _, view, step in self.spread), start=self.cov_given_x)
+
+
+def settle(block: Block, x: LocalX, messages: Messages, max_rounds: int, z_tol: float, each: bool = True) -> Settled:
+    """q(z) and q(x) in turns with the globals fixed, until <z> moves by less than `z_tol`; real rows need no turn.
+
+    `each`: the covariances of z are wanted, too.
+    """
+    known = prepare_z(block, messages)
+    z = update_z(block, x, known, messages)
+    xp, converged = array_namespace(z), all(q is None for q in x)
+    spread: Spread = []
+    for _ in range(0 if converged else max_rounds):
+        old = z
+        if block.z_follows_x:
+            x, z, spread = follow_x(block, x, z, known, messages, each)
+        else:
+            x = update_x(block, x, z, messages)
+            z = update_z(block, x, known, messages)
+        converged = float(xp.max(xp.abs(z - old))) < z_tol
+        if converged:
+            break
+    return Settled(z, known.cov, x, spread, converged)
 
 
 @dataclass(frozen=True)
@@ -281,48 +134,65 @@ class ZSums:
     zz: Array  # (K, K)
     logdet: Array  # ()
     views: tuple[tuple[Array, Array, Array], ...]  # (G,), (G, K), (G, K, K)
+    xz: tuple[Array, ...] = ()  # (D, K): Σ Cov(x, z) of each view, 0 where z does not follow x
 
     def __add__(self, other: ZSums) -> ZSums:
         views = tuple(tuple(a + b for a, b in zip(mine, theirs)) for mine, theirs in zip(self.views, other.views))
-        return ZSums(self.zz + other.zz, self.logdet + other.logdet, views)
+        xz = tuple(a + b for a, b in zip(self.xz, other.xz))
+        return ZSums(self.zz + other.zz, self.logdet + other.logdet, views, xz)
 
 
-def infer_z(block: Block, x: LocalX, messages: Messages) -> tuple[Array, ZSums]:
-    """<z> of all rows, (n, K), and its sums; on threads, a part of the rows each, where rows have own covariances."""
+def infer_z(block: Block, x: LocalX, messages: Messages, follow: bool) -> tuple[Array, LocalX, ZSums]:
+    """<z> of all rows, (n, K), q(x), which is new where z is to follow it, and the sums of z.
 
-    def one(some: slice) -> tuple[Array, ZSums]:
+    On threads, a part of the rows each, where rows have covariances of their own.
+    """
+
+    def one(some: slice) -> tuple[Array, LocalX, ZSums]:
         part, part_x = block.rows(some), x if block.shared else rows_of_x(x, some)
         known = prepare_z(part, messages)
         z = update_z(part, part_x, known, messages)
-        return z, sum_z(part, z, known)
+        if not follow:
+            return z, (), sum_z(part, z, known)
+        part_x, z, spread = follow_x(part, part_x, z, known, messages)
+        return z, part_x, sum_z(part, z, known, spread)
 
-    def several(parts: Sequence[slice]) -> tuple[Array, ZSums]:
-        return join_z(map(one, parts))
+    def several(parts: Sequence[slice]) -> tuple[Array, LocalX, ZSums]:
+        return join_rows(map(one, parts))
 
     parts = block.parts(messages.n_components)
     if len(parts) == 1:
-        return one(parts[0])
-    # A thread adds up what it computes. How many parts it takes does not depend on the threads, so neither do the sums.
-    step = -(-len(parts) // min(max(4, len(parts) // 8), 64))
-    return join_z(in_threads(several, [parts[i : i + step] for i in range(0, len(parts), step)]))
+        z, new, sums = one(parts[0])
+    else:
+        # A thread adds up what it computes. How many parts it takes does not depend on the threads, nor do the sums.
+        step = -(-len(parts) // min(max(4, len(parts) // 8), 64))
+        z, new, sums = join_rows(in_threads(several, [parts[i : i + step] for i in range(0, len(parts), step)]))
+    return z, new if follow else x, sums
 
 
-def join_z(found: Iterable[tuple[Array, ZSums]]) -> tuple[Array, ZSums]:
-    """<z> of several parts one below the other, and their sums added in this order."""
-    means, total = [], None
-    for z, sums in found:
+def join_rows(found: Iterable[tuple[Array, LocalX, ZSums]]) -> tuple[Array, LocalX, ZSums]:
+    """<z> and q(x) of several parts one below the other, and their sums added in this order."""
+    means, latent, total = [], [], None
+    for z, x, sums in found:
         means.append(z)
+        latent.append(x)
         total = sums if total is None else total + sums
     assert total is not None
-    return means[0] if len(means) == 1 else array_namespace(means[0]).concat(means), total
+    return means[0] if len(means) == 1 else array_namespace(means[0]).concat(means), join_x(latent), total
 
 
-def sum_z(block: Block, z: Array, known: ZGivenX) -> ZSums:
+def sum_z(block: Block, z: Array, known: ZGivenX, spread: Spread | None = None) -> ZSums:
+    """The sums of z; `spread` is that of `follow_x`."""
     xp = array_namespace(z)
     if block.shared:
-        zz_rows = (block.n * known.cov[0] + z.T @ z)[None]
-        return sum_patterns(block, xp.sum(z, axis=0, keepdims=True), zz_rows, known.logdet)
-    return sum_patterns(block, z, known.cov + z[:, :, None] * z[:, None, :], known.logdet)
+        z_rows, zz_rows = xp.sum(z, axis=0, keepdims=True), (block.n * known.cov[0] + z.T @ z)[None]
+    else:
+        z_rows, zz_rows = z, known.cov + z[:, :, None] * z[:, None, :]
+    xz: list[Array] = [0.0] * len(block.views)
+    for i, view, step in spread or ():
+        zz, xz[i] = added_sums(view, step)
+        zz_rows = zz_rows + zz
+    return replace(sum_patterns(block, z_rows, zz_rows, known.logdet), xz=tuple(xz))
 
 
 def sum_patterns(block: Block, z_rows: Array, zz_rows: Array, logdet: Array) -> ZSums:
@@ -346,8 +216,8 @@ def collect(block: Block, x: LocalX, z: Array, sums: ZSums) -> Stats:
     x_sums = [
         XSums(rows.x_sum, static_xz(rows, z), rows.xx, zeros((), z))
         if latent is None
-        else XSums(xp.sum(latent.mean, axis=0), latent.mean.T @ z, latent.second, latent.bound)
-        for rows, latent in zip(block.views, x)
+        else XSums(xp.sum(latent.mean, axis=0), latent.mean.T @ z + xz, latent.second, latent.bound)
+        for rows, latent, xz in zip(block.views, x, sums.xz)
     ]
     return assemble(block, sums, x_sums)
 
@@ -358,11 +228,6 @@ def static_xz(rows: RowView, z: Array) -> Array:
     if rows.present:
         out[...] = (z.T @ as_float(rows.target, z)).T
     return out
-
-
-def as_float(target: Array, other: Array) -> Array:
-    """Stored in single precision or not, in the precision of the sums."""
-    return array_namespace(other).astype(target, other.dtype, copy=False)
 
 
 class XSums(NamedTuple):

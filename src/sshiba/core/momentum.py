@@ -15,7 +15,7 @@ import numpy as np
 
 from .state import Gamma, Posterior
 
-LARGEST = 0.9  # share of the last step that is taken once more
+LARGEST = 0.97  # share of the last step that is taken once more
 
 
 class Past(NamedTuple):

@@ -11,21 +11,17 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import reduce
+from itertools import pairwise
 from operator import add
 
+import numpy as np
+
 from ..core.arrays import array_namespace, zeros
-from ..core.local_step import (
-    Block,
-    LocalX,
-    Messages,
-    XSums,
-    as_float,
-    assemble,
-    sum_patterns,
-    update_view_x,
-    z_covariance,
-)
-from ..core.state import Array, LatentX, Stats
+from ..core.blocks import Block, LocalX, as_float, latent_x
+from ..core.latent_step import added_sums, latent_view, step_x, update_view_x
+from ..core.local_step import XSums, assemble, sum_patterns, z_covariance
+from ..core.messages import Messages
+from ..core.state import Array, Stats
 
 
 @dataclass(frozen=True)
@@ -78,12 +74,6 @@ def take_cross(blocks: Sequence[Block], x: Sequence[LocalX]) -> Cross:
     return Cross(ts, tt, first)
 
 
-def latent_x(x: LocalX, i: int) -> LatentX:
-    found = x[i]
-    assert found is not None
-    return found
-
-
 def latent_means(x: LocalX) -> Array:
     means = [latent.mean for latent in x if latent is not None]
     return array_namespace(means[0]).concat(means, axis=1) if len(means) > 1 else means[0]
@@ -104,80 +94,93 @@ def gram_step(
     known = z_covariance(whole.observed, messages)
     cov, c = known.cov[0], (known.offset @ known.cov[0])[0]
     B_s = xp.concat([messages.views[i].loading for i in static]) @ cov
-    xz = gram.second @ B_s  # (S, K): Σ x zᵀ of the static features, to be completed
-    pulled = gram.first @ B_s
-    B_t: Array = None
-    if cross is not None:
-        B_t = xp.concat([messages.views[i].loading for i in latent]) @ cov
-        xz = xz + cross.ts.T @ B_t
-        pulled = pulled + cross.first @ B_t
-    xz = xz - gram.first[:, None] * c
-    z_sum = pulled - whole.n * c
-    # ZᵀZ = Bᵀ(XᵀZ) − c(Σz)ᵀ
-    zz = B_s.T @ xz - c[:, None] * z_sum[None, :]
+    xz_s = gram.second @ B_s - gram.first[:, None] * c  # (S, K): Σ x zᵀ of the static features, to be completed
+    z_sum = gram.first @ B_s - whole.n * c
     sums: list[XSums | None] = [None] * len(messages.views)
     new: tuple[LocalX, ...] = tuple(x)
+    zz: Array = 0.0
     if cross is not None:
-        xz_old = cross.ts @ B_s + cross.tt @ B_t - cross.first[:, None] * c
-        zz = zz + B_t.T @ xz_old
-        new, cross, latent_sums = _latent_pass(blocks, x, messages, B_s, B_t, c, hold_x)
-        for i, found in zip(latent, latent_sums):
-            sums[i] = found
+        B_t = xp.concat([messages.views[i].loading for i in latent]) @ cov
+        follow = whole.z_follows_x and not hold_x
+        found = _latent_pass(blocks, x, messages, (B_s, B_t), c, None if hold_x else known.cov, follow)
+        heard = found.cross if follow else cross  # the x that z is told of
+        # Σ x zᵀ of the latent features as z hears them, with their covariances
+        xz_t = heard.ts @ B_s + heard.tt @ B_t + found.pulled - heard.first[:, None] * c
+        xz_s, z_sum, zz = xz_s + heard.ts.T @ B_t, z_sum + heard.first @ B_t, B_t.T @ xz_t
+        if not follow:
+            xz_t = found.cross.ts @ B_s + found.with_old @ B_t - found.cross.first[:, None] * c
+        start = 0
+        for k, i in enumerate(latent):
+            part = slice(start, start + messages.views[i].w_mean.shape[0])
+            sums[i] = XSums(found.cross.first[part], xz_t[part], found.second[part], found.bound[k])
+            start = part.stop
+        new, cross = found.x, found.cross
+    # ZᵀZ = Bᵀ(XᵀZ) − c(Σz)ᵀ
+    zz = zz + B_s.T @ xz_s - c[:, None] * z_sum[None, :]
     zz = (zz + zz.T) / 2
     start = 0
     for i in static:
         stop = start + whole.views[i].groups.index.shape[0]
         rows = [block.views[i] for block in blocks]
         x_sum, xx = reduce(add, [r.x_sum for r in rows]), reduce(add, [r.xx for r in rows])
-        sums[i] = XSums(x_sum, xz[start:stop], xx, zeros((), xz))
+        sums[i] = XSums(x_sum, xz_s[start:stop], xx, zeros((), xz_s))
         start = stop
     z_sums = sum_patterns(whole, z_sum[None], (whole.n * cov + zz)[None], known.logdet)
     stats = assemble(whole, z_sums, [s for s in sums if s is not None])
     return new, cross, stats
 
 
+@dataclass(frozen=True)
+class LatentPass:
+    """A new q(x) of the latent features of some blocks, and its sums."""
+
+    x: tuple[LocalX, ...]
+    cross: Cross  # with the new means
+    with_old: Array  # (T, T): Σ <x> of the new means times that of the old ones
+    second: Array  # (T,): Σ E[x²]
+    pulled: Array  # (T, K): Σ Cov(x, z) where z follows x
+    bound: Array  # of each view
+
+
 def _latent_pass(
     blocks: Sequence[Block],
     x: Sequence[LocalX],
     messages: Messages,
-    B_s: Array,
-    B_t: Array,
+    B: tuple[Array, Array],
     c: Array,
-    hold_x: bool,
-) -> tuple[tuple[LocalX, ...], Cross, list[XSums]]:
-    """q(x) of the latent views from y = X (B W_tᵀ) − c W_tᵀ + b, and the products of the new means."""
+    cov: Array | None,
+    follow: bool,
+) -> LatentPass:
+    """q(x) of the latent views from y = X (B W_tᵀ) − c W_tᵀ + b; without the covariance of z it is held."""
+    B_s, B_t = B
     xp = array_namespace(B_s)
     _, latent = static_columns(blocks[0])
     W_t = xp.concat([messages.views[i].w_mean for i in latent])
     b_t = xp.concat([messages.views[i].b_mean for i in latent]) - W_t @ c
     to_y_s, to_y_t = B_s @ W_t.T, B_t @ W_t.T
-    ts: Array = 0.0
-    t_old: Array = 0.0
-    tt: Array = 0.0
-    first: Array = 0.0
-    second: Array = 0.0
-    bound: Array = 0.0
-    new = []
+    edges = np.cumsum([0, *(messages.views[i].w_mean.shape[0] for i in latent)])
+    new, total = [], None
     for block, old in zip(blocks, x):
         X, T_old = static_features(block), latent_means(old)
-        latents = list(old)
-        if not hold_x:
-            y, start = X @ to_y_s + T_old @ to_y_t + b_t, 0
-            for i in latent:
-                stop = start + messages.views[i].w_mean.shape[0]
-                latents[i] = update_view_x(block.views[i], latent_x(old, i).xi, y[:, start:stop], messages.views[i])
-                start = stop
+        pulled, latents = zeros(B_t.shape, T_old), list(old)
+        if cov is not None:
+            y = X @ to_y_s + T_old @ to_y_t + b_t
+            predictors = [y[:, a:b] for a, b in pairwise(edges)]
+            if follow:
+                views = [latent_view(block.views[i], messages.views[i], latent_x(old, i), cov) for i in latent]
+                steps = step_x(views, predictors, each=False)
+                for i, view, step, a, b in zip(latent, views, steps, edges, edges[1:]):
+                    latents[i] = step.x
+                    if view.rows.present:
+                        pulled[a:b] = added_sums(view, step)[1]
+            else:
+                for i, y_i in zip(latent, predictors):
+                    latents[i] = update_view_x(block.views[i], latent_x(old, i).xi, y_i, messages.views[i])
         T = latent_means(tuple(latents))
         found = [q for q in latents if q is not None]
-        ts, t_old, tt = ts + T.T @ X, t_old + T.T @ T_old, tt + T.T @ T
-        first = first + xp.sum(T, axis=0)
-        second = second + xp.concat([q.second for q in found])
-        bound = bound + xp.stack([q.bound for q in found])
+        cross = (T.T @ X, T.T @ T, xp.sum(T, axis=0))
+        sums = (T.T @ T_old, xp.concat([q.second for q in found]), pulled, xp.stack([q.bound for q in found]))
+        total = (*cross, *sums) if total is None else tuple(a + b for a, b in zip(total, (*cross, *sums)))
         new.append(tuple(latents))
-    xz = ts @ B_s + t_old @ B_t - first[:, None] * c
-    sums, start = [], 0
-    for k, i in enumerate(latent):
-        part = slice(start, start + messages.views[i].w_mean.shape[0])
-        sums.append(XSums(first[part], xz[part], second[part], bound[k]))
-        start = part.stop
-    return tuple(new), Cross(ts, tt, first), sums
+    assert total is not None
+    return LatentPass(tuple(new), Cross(*total[:3]), *total[3:])

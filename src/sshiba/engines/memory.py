@@ -7,27 +7,14 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from ..core.arrays import array_namespace
+from ..core.blocks import PART_BYTES, Block, LocalX, RowView, join_x, rows_of_x
 from ..core.coded import CodedView
-from ..core.local_step import (
-    PART_BYTES,
-    Block,
-    LocalX,
-    Messages,
-    RowView,
-    ZGivenX,
-    join_x,
-    local_step,
-    make_messages,
-    prepare_z,
-    rows_of_x,
-    start_x,
-    update_x,
-    update_z,
-)
+from ..core.latent_step import start_x
+from ..core.local_step import local_step, settle
+from ..core.messages import Messages, make_messages
 from ..core.spec import ModelSpec
 from ..core.start import random_posterior
-from ..core.state import Array, ColumnGroups, Posterior, Stats
+from ..core.state import ColumnGroups, Posterior, Stats
 from ..core.threads import in_threads
 from .gram import Cross, Gram, gram_step, static_columns, take_cross, take_gram
 from .patterns import arrange_rows, column_groups
@@ -108,7 +95,7 @@ class MemoryRows:
                     for view, view_spec, (groups, seen) in zip(data, spec.views, columns)
                 )
                 self.slices.append(place)
-                self.blocks.append(Block.of(place.stop - place.start, shared, views))
+                self.blocks.append(Block.of(place.stop - place.start, shared, views, missing))
             blocks = self.blocks[first:]
             gram = take_gram(blocks) if choose_gram(engine, blocks, n_components) else None
             self.parts.append(Part(slice(first, len(self.blocks)), gram))
@@ -167,9 +154,9 @@ class MemoryRows:
             for some in block.parts(posterior.n_components):
                 part = block.rows(some)
                 part_x = x if part is block else rows_of_x(x, some)
-                _, found, done = _settle(part, part_x, prepare_z(part, messages), messages, max_rounds)
-                parts.append(found)
-                converged &= done
+                found = settle(part, part_x, messages, max_rounds, Z_TOL, each=False)
+                parts.append(found.x)
+                converged &= found.converged
             settled.append(join_x(parts))
         return self._with_products(tuple(settled)), converged
 
@@ -179,16 +166,17 @@ class MemoryRows:
         def job(i: int, some: slice) -> RowPosterior:
             whole = self.blocks[i]
             block = whole.rows(some)
-            known = prepare_z(block, messages)
             if local is None:
                 x = start_x(block, messages)
             else:
                 x = local.x[i] if block is whole else rows_of_x(local.x[i], some)
-            z, _, converged = _settle(block, x, known, messages, z_tol=z_tol)
-            return RowPosterior(self.order[self.slices[i]][some], np.asarray(z), np.asarray(known.cov), converged)
+            found = settle(block, x, messages, MAX_ROUNDS, z_tol)
+            return RowPosterior(
+                self.order[self.slices[i]][some], np.asarray(found.z), np.asarray(found.cov()), found.converged
+            )
 
         for i, block in enumerate(self.blocks):
-            parts = block.parts(posterior.n_components)
+            parts = block.parts(posterior.n_components, own=not block.shared or block.z_follows_x)
             yield from in_threads(job, [i] * len(parts), parts)
 
     def _messages(self, posterior: Posterior) -> Messages:
@@ -206,22 +194,6 @@ class MemoryRows:
     @staticmethod
     def _has_latent(x: tuple[LocalX, ...]) -> bool:
         return any(q is not None for q in (x[0] if x else ()))
-
-
-def _settle(
-    block: Block, x: LocalX, known: ZGivenX, messages: Messages, max_rounds: int = MAX_ROUNDS, z_tol: float = Z_TOL
-) -> tuple[Array, LocalX, bool]:
-    """q(z) and q(x) of a block in turns, until z moves no more; a view that is binary or categorical needs it."""
-    xp = array_namespace(known.evidence)
-    z = update_z(block, x, known, messages)
-    if all(latent is None for latent in x):
-        return z, x, True
-    for _ in range(max_rounds):
-        x = update_x(block, x, z, messages)
-        old, z = z, update_z(block, x, known, messages)
-        if float(xp.max(xp.abs(z - old))) < z_tol:
-            return z, x, True
-    return z, x, False
 
 
 @dataclass(frozen=True)

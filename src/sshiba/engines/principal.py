@@ -8,7 +8,7 @@ from typing import NamedTuple
 import numpy as np
 
 from ..core.arrays import array_namespace, like
-from ..core.local_step import Block, LocalX, as_float
+from ..core.blocks import Block, LocalX, as_float
 from ..core.start import leading_directions
 from ..core.state import Array
 from .gram import Cross, Gram, static_columns

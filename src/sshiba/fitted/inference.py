@@ -63,7 +63,7 @@ def log_likelihood(rows: Rows, posterior: Posterior) -> float:
     local, converged = rows.settle(posterior, rows.start(posterior))
     if not converged:
         warn_unsettled()
-    _, stats = rows.step(posterior, local, hold_x=True)
+    _, stats = rows.step(posterior, local)  # once more changes nothing
     return rows_bound(posterior, stats)
 
 

@@ -88,7 +88,7 @@ Method = Callable[[Task, bool], Answer]
 def view_types(settings: str, categorical: bool, **inputs: Any) -> tuple[View, View]:
     """Of the inputs and of the labels: the paper has one noise for a view, and learns that of binary ones."""
     if settings == PAPER:
-        return Real(noise="view", **inputs), Categorical() if categorical else Binary(noise="learned")
+        return Real(noise="view", **inputs), Categorical() if categorical else Binary(link="logit", noise="learned")
     return Real(**inputs), Categorical() if categorical else Binary()
 
 

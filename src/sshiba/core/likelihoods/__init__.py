@@ -1,10 +1,21 @@
 """Likelihoods, one file each: q(x) of a cell or row given its target, predictions and draws. No user options."""
 
 from .gaussian import Gaussian
-from .likelihood import Likelihood, PredictiveX, XUpdate
+from .likelihood import Likelihood, PredictiveX, RowUpdate, XUpdate
 from .logistic import Logistic
 from .probit import MultinomialProbit
+from .threshold import Threshold
 
-LIKELIHOODS: tuple[type[Likelihood], ...] = (Gaussian, Logistic, MultinomialProbit)
+LIKELIHOODS: tuple[type[Likelihood], ...] = (Gaussian, Threshold, Logistic, MultinomialProbit)
 
-__all__ = ["LIKELIHOODS", "Gaussian", "Likelihood", "Logistic", "MultinomialProbit", "PredictiveX", "XUpdate"]
+__all__ = [
+    "LIKELIHOODS",
+    "Gaussian",
+    "Likelihood",
+    "Logistic",
+    "MultinomialProbit",
+    "PredictiveX",
+    "RowUpdate",
+    "Threshold",
+    "XUpdate",
+]

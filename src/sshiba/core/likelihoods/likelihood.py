@@ -52,16 +52,32 @@ class XUpdate:
 
 
 @dataclass(frozen=True)
+class RowUpdate:
+    """A new q(x) of rows that are one observation each, with the covariances between their features."""
+
+    mean: Array  # (n, D)
+    cov: Array  # (n, D, D), or (1, D, D): their sum
+    bound: Array  # (n,): E[log p(t|x)] + H[q(x)]
+
+
+@dataclass(frozen=True)
 class Likelihood(ABC):
     """p(t | x) of one view. Holes, weights, factors and other views are not its concern."""
 
     latent: ClassVar[bool]  # is x to be inferred, or is it the data?
     whole_rows: ClassVar[bool] = False  # is a row one observation, seen or missing as a whole?
+    exact: ClassVar[bool] = True  # is each update of q(x) the best of its kind, so that the bound cannot fall?
     needs_sharpness: ClassVar[bool] = False  # are its probabilities too cautious as the bound leaves them?
 
     @abstractmethod
     def infer_x(self, target: Array, y: Array, tau: Array, xi: Array | None) -> XUpdate:
         """q(x) given the target, y = <zWᵀ + b> and <tau>; `xi` is that of the last update, None at the start."""
+
+    def infer_rows(self, target: Array, x: Array, y: Array, precision: Array, each: bool) -> RowUpdate:
+        """q(x) of whole rows given what all other cells say: log p of that is quadratic in x, of this precision,
+        (r, D, D), and has the gradient y − x at the present means x. `each`: a covariance for each row, or their sum.
+        """
+        raise NotImplementedError
 
     def start_y(self, target: Array, zeros: Array) -> Array:
         """The predictor of a model that already knows the target; `zeros` is of its shape, (n, D)."""

@@ -82,10 +82,15 @@ def _log_integrand(u: float, delta: np.ndarray, table: np.ndarray) -> tuple[floa
 
 
 @numba.njit(nogil=True, cache=True, fastmath=FUSED)
-def _moments(y: np.ndarray, target: np.ndarray, grid: np.ndarray, table: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+def _moments(
+    y: np.ndarray, target: np.ndarray, grid: np.ndarray, table: np.ndarray, n_hessians: int
+) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
+    """log ξ, its gradient, the traces of its Hessians, and of these `n_hessians`: none, their sum (1) or each (n)."""
     n, n_classes = y.shape
-    log_xi, step = np.empty(n), np.empty((n, n_classes))
+    log_xi, step, trace = np.empty(n), np.empty((n, n_classes)), np.zeros(n)
+    hessian = np.zeros((n_hessians, n_classes, n_classes))
     delta, mills, rho = np.empty(n_classes), np.empty(n_classes), np.empty(n_classes)
+    products = np.empty((n_classes, n_classes))
     for row in range(n):
         t = target[row]
         least = 0.0
@@ -104,6 +109,8 @@ def _moments(y: np.ndarray, target: np.ndarray, grid: np.ndarray, table: np.ndar
             value, slope, curvature = _log_integrand(u + REACH * right, delta, table)
             right += (top - REACH**2 / 2 - value) / (slope * REACH)
         total = 0.0
+        if n_hessians:
+            products[:] = 0.0
         for k in range(grid.shape[1]):
             v = u + left * grid[0, k] + (right - left) * grid[1, k]
             log_f = -0.5 * v * v
@@ -114,13 +121,39 @@ def _moments(y: np.ndarray, target: np.ndarray, grid: np.ndarray, table: np.ndar
             total += weight
             for j in range(n_classes):
                 mills[j] += weight * rho[j]
+            if n_hessians:
+                for j in range(n_classes):
+                    scaled = weight * rho[j]
+                    for i in range(j):
+                        products[j, i] += scaled * rho[i]
+                    if j != t:
+                        products[j, j] -= scaled * (v + delta[j])
         log_xi[row] = top + log(total * (grid[0, 1] - grid[0, 0])) - 0.9189385332046727
         away = 0.0
         for j in range(n_classes):
-            step[row, j] = -mills[j] / total
-            away += mills[j] / total
+            mills[j] /= total
+            step[row, j] = -mills[j]
+            away += mills[j]
         step[row, t] = away
-    return log_xi, step
+        if n_hessians:
+            out = hessian[row if n_hessians > 1 else 0]
+            whole = 0.0
+            for j in range(n_classes):
+                across = 0.0
+                for i in range(n_classes):
+                    found = (products[j, i] if i <= j else products[i, j]) / total - mills[j] * mills[i]
+                    if i != t and j != t:
+                        out[j, i] += found
+                        across += found
+                        if i == j:
+                            trace[row] += found
+                if j != t:
+                    out[j, t] -= across
+                    out[t, j] -= across
+                    whole += across
+            out[t, t] += whole
+            trace[row] += whole
+    return log_xi, step, trace, hessian
 
 
 @numba.njit(nogil=True, cache=True, fastmath=FUSED)
@@ -160,10 +193,25 @@ def _probabilities(y: np.ndarray, A: np.ndarray, std: np.ndarray, draws: np.ndar
 
 def probit_moments(y: np.ndarray, target: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """As `probit_integrals.probit_moments`, in chunks of rows on all threads."""
+    log_xi, step, *_ = _all_moments(y, target, hessians=False, each=False)
+    return log_xi, step
+
+
+def probit_curvature(y: np.ndarray, target: np.ndarray, each: bool) -> tuple[np.ndarray, ...]:
+    """As `probit_integrals.probit_curvature`, in chunks of rows on all threads."""
+    return _all_moments(y, target, hessians=True, each=each)
+
+
+def _all_moments(y: np.ndarray, target: np.ndarray, hessians: bool, each: bool) -> tuple[np.ndarray, ...]:
     grid = _grid(n_nodes(y.shape[1]))
-    found = _in_chunks(lambda part: _moments(y[part], target[part], grid, TABLE), len(y), y.size)
-    log_xi, step = zip(*found)
-    return np.concatenate(log_xi), np.concatenate(step)
+
+    def job(part: slice) -> tuple[np.ndarray, ...]:
+        n_hessians = (part.stop - part.start if each else 1) if hessians else 0
+        return _moments(y[part], target[part], grid, TABLE, n_hessians)
+
+    log_xi, step, trace, hessian = zip(*_in_chunks(job, len(y), y.size))
+    curvature = np.concatenate(hessian) if each else np.sum(hessian, axis=0)
+    return np.concatenate(log_xi), np.concatenate(step), np.concatenate(trace), curvature
 
 
 def class_probabilities(y: np.ndarray, A: np.ndarray, std: np.ndarray, draws: np.ndarray) -> np.ndarray:

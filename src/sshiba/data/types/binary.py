@@ -9,7 +9,7 @@ import numpy as np
 import pandas as pd
 
 from ...core.coded import CodedView, shrink_mask
-from ...core.likelihoods import Logistic
+from ...core.likelihoods import Likelihood, Logistic, Threshold
 from ..advice import Remedy
 from ..cells import not_zero_one, observed_mask, read_numbers, refuse_cells, standardise
 from ..coding import Coding, plain_names, unit_coding
@@ -28,16 +28,21 @@ class Binary(View):
     ----------
     select_features, groups, weight
         As in `Real`; the weight may be above 1.
+    link : "probit" or "logit"
+        How p(yes) follows from the latent x: yes where x is above 0, or with probability σ(x), as in the paper.
     noise : float or "learned"
-        Precision of the latent x around the factors: a fixed number, or learned as in the paper.
-        A learned one is hardly told apart from the scale of x. A label tells x with a precision of at most 1/4 (its
-        2λ), yet z hears x with this one: well below 1/4 no label counts for more than it says.
+        Precision of the latent x around the factors: a fixed number, or (logit only) learned as in the paper, where it
+        is hardly told apart from the scale of x.
     """
 
-    noise: float | str = 0.1
+    link: str = "probit"
+    noise: float | str = 1.0
 
-    likelihood = Logistic()
     mofa_likelihood = "bernoulli"
+
+    @property
+    def likelihood(self) -> Likelihood:  # type: ignore[override]
+        return Logistic() if self.link == "logit" else Threshold()
 
     @property
     def noise_model(self) -> float | str:
@@ -49,6 +54,12 @@ class Binary(View):
 
     def check_options(self, name: str, n_features: int) -> None:
         super().check_options(name, n_features)
+        if self.link not in ("probit", "logit"):
+            raise ValueError(f"view {name!r}: link must be 'probit' or 'logit', not {self.link!r}.")
+        if self.noise == "learned" and self.link == "probit":
+            raise ValueError(
+                f"view {name!r}: with a probit noise is a number, the unit of x; link='logit' can learn it."
+            )
         if self.noise != "learned" and not is_positive(self.noise):
             raise ValueError(f"view {name!r}: noise must be a positive number or 'learned', not {self.noise!r}.")
 

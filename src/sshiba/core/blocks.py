@@ -1,0 +1,126 @@
+"""Rows as the local step sees them: blocks of rows, with q(x) of their latent views.
+
+Shapes: n rows of a block, D features, K factors, G column groups; `r` is 1 where all rows of a block share one pattern
+of holes, else n.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from .arrays import array_namespace
+from .state import Array, ColumnGroups, LatentX
+
+PART_BYTES = 2**23  # working memory of rows with a covariance each: small enough for the caches
+
+
+@dataclass(frozen=True)
+class RowView:
+    """One view of a block of rows.
+
+    `observed` (r, G) says 1 where the rows of the block have the features of a column group. `holes` (n, D) marks
+    the cells that are variables of their own under missing="mean-field"; such a view counts as observed.
+    """
+
+    target: Array
+    observed: Array
+    groups: ColumnGroups
+    holes: Array | None = None
+    present: bool = True  # is anything of this view observed in the block?
+    complete: bool = False  # is all of it?
+    seen: np.ndarray | None = None  # of whole rows that are seen or missing: places of the seen ones, on the host
+    x_sum: Array | None = None  # of a real view without mean-field holes: constants, taken once
+    xx: Array | None = None
+
+    @property
+    def is_static(self) -> bool:
+        return self.x_sum is not None
+
+    def rows(self, some: slice) -> RowView:
+        """Some of the rows; sums over all of them stay as they are."""
+        holes, seen = None if self.holes is None else self.holes[some], self.seen
+        if seen is not None:
+            first, last = np.searchsorted(seen, [some.start, some.stop])
+            seen = seen[first:last] - some.start
+        observed = self.observed if self.observed.shape[0] == 1 else self.observed[some]
+        return replace(self, target=self.target[some], observed=observed, holes=holes, seen=seen)
+
+
+@dataclass(frozen=True)
+class Block:
+    """Rows that are processed together.
+
+    `shared`: one pattern of holes, hence one covariance of z given x, for all. `z_follows_x`: the posterior of latent x
+    is q(z | x) Π q(x); else, where holes are variables of their own, it is q(z) q(x).
+    """
+
+    n: int
+    shared: bool
+    views: tuple[RowView, ...]
+    observed: Array  # (r, ΣG): the masks of all views side by side; each view has its part of it
+    z_follows_x: bool
+
+    @classmethod
+    def of(cls, n: int, shared: bool, views: Sequence[RowView], missing: str = "exact") -> Block:
+        """The masks of the views are put side by side, and not kept twice."""
+        xp = array_namespace(views[0].observed)
+        observed = views[0].observed if len(views) == 1 else xp.concat([view.observed for view in views], axis=1)
+        kept, start = [], 0
+        for view in views:
+            stop = start + view.observed.shape[1]
+            kept.append(replace(view, observed=observed[:, start:stop]))
+            start = stop
+        return cls(n, shared, tuple(kept), observed, missing == "exact" and any(not v.is_static for v in views))
+
+    def parts(self, n_components: int, own: bool | None = None) -> list[slice]:
+        """As many rows at a time as a cache holds of what each has of its own, or all where they share it."""
+        latent = [view for view in self.views if not view.is_static]
+        classes = sum(len(view.groups.index) ** 2 for view in latent if view.target.ndim == 1)
+        own_bytes = 32 * n_components**2 + sum(16 * len(v.groups.index) * n_components for v in latent) + 32 * classes
+        step = max(1, PART_BYTES // own_bytes) if (not self.shared if own is None else own) else self.n
+        return [slice(start, min(start + step, self.n)) for start in range(0, self.n, step)]
+
+    def rows(self, some: slice) -> Block:
+        if some == slice(0, self.n):
+            return self
+        views = tuple(view.rows(some) for view in self.views)
+        observed = self.observed if self.shared else self.observed[some]
+        return replace(self, n=some.stop - some.start, views=views, observed=observed)
+
+
+LocalX = tuple[LatentX | None, ...]  # q(x) of a block, None for static views
+
+
+def latent_x(x: LocalX, i: int) -> LatentX:
+    """q(x) of a view that has one."""
+    found = x[i]
+    assert found is not None
+    return found
+
+
+def rows_of_x(x: LocalX, some: slice) -> LocalX:
+    """q(x) of some of the rows; their sums are not known."""
+    return tuple(q and LatentX(q.mean[some], None, None, None if q.xi is None else q.xi[some]) for q in x)
+
+
+def join_x(parts: Sequence[LocalX]) -> LocalX:
+    """q(x) of rows that were processed in parts."""
+    return parts[0] if len(parts) == 1 else tuple(_join(column) for column in zip(*parts))
+
+
+def _join(parts: Sequence[LatentX | None]) -> LatentX | None:
+    found = [part for part in parts if part is not None]
+    if not found:
+        return None
+    xp = array_namespace(found[0].mean)
+    xi = None if found[0].xi is None else xp.concat([part.xi for part in found])
+    second, bound = (sum(getattr(part, name) for part in found) for name in ("second", "bound"))
+    return LatentX(xp.concat([part.mean for part in found]), second, bound, xi)
+
+
+def as_float(target: Array, other: Array) -> Array:
+    """Stored in single precision or not, in the precision of the sums."""
+    return array_namespace(other).astype(target, other.dtype, copy=False)

@@ -1,0 +1,49 @@
+"""Binary views: t = 1 where x > 0, x normal around its predictor; a probit, with q(x) in closed form."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from math import log, pi
+
+import numpy as np
+
+from ..arrays import array_namespace, log_ndtr
+from ..state import Array
+from .likelihood import CONFIDENT, Likelihood, PredictiveX, XUpdate
+from .probit_integrals import log_phi_and_rho
+
+
+@dataclass(frozen=True)
+class Threshold(Likelihood):
+    """One yes/no for each feature: on which side of 0 its x lies."""
+
+    latent = True
+
+    def infer_x(self, target: Array, y: Array, tau: Array, xi: Array | None) -> XUpdate:
+        """q(x) is N(y, 1/tau) cut to the side of t.
+
+        With s = ±1 that side, a = s y √tau and ρ = φ(a)/Φ(a): E[x] = y + s ρ/√tau, tau E(x − y)² = 1 − aρ.
+        """
+        xp = array_namespace(y)
+        s, root = 2 * xp.astype(target, y.dtype, copy=False) - 1, xp.sqrt(tau)
+        a = s * y * root
+        log_phi, rho = log_phi_and_rho(a)
+        mean, quad = y + s * rho / root, 1 - a * rho
+        second = mean**2 + xp.where(quad > rho**2, quad - rho**2, 0.0) / tau  # Var(x) tau = 1 − aρ − ρ²
+        # E[log p(t|x)] = 0 on that side; H[q] = log Φ(a) + ½ (log 2π − log tau + tau E(x − y)²).
+        return XUpdate(mean, second, log_phi + 0.5 * (log(2 * pi) - xp.log(tau) + quad))
+
+    def start_y(self, target: Array, zeros: Array) -> Array:
+        return CONFIDENT * (2 * array_namespace(zeros).astype(target, zeros.dtype) - 1)
+
+    def predict(self, x: PredictiveX) -> tuple[Array, Array]:
+        """p(t = 1) and its standard deviation as a 0/1 variable."""
+        xp = array_namespace(x.mean)
+        p = xp.exp(log_ndtr(x.mean / xp.sqrt(x.var)))
+        return p, xp.sqrt(p * (1 - p))
+
+    def decide(self, values: np.ndarray) -> np.ndarray:
+        return (values > 0.5).astype(np.float64)
+
+    def draw(self, x: np.ndarray, rng: np.random.Generator) -> np.ndarray:
+        return (x > 0).astype(np.float64)

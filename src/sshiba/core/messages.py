@@ -1,0 +1,51 @@
+"""What rows need to know of the globals: small, and made once a sweep."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from .likelihoods import Likelihood
+from .spec import ModelSpec
+from .state import Array, ColumnGroups, Posterior
+from .w_moments import weighted_ww
+
+
+@dataclass(frozen=True)
+class Message:
+    """What rows need to know of one view's globals."""
+
+    likelihood: Likelihood
+    loading: Array  # (D, K): w_m tau_d <w_d>
+    w_mean: Array  # (D, K)
+    b_mean: Array  # (D,)
+    tau: Array  # (D,) or (1,)
+    copies: float = 1.0  # how often a latent cell counts: the weight of the view, at least 1
+
+
+@dataclass(frozen=True)
+class Messages:
+    """All that rows need to know of the globals; small, and made once per sweep. `ww` and `offset` are of all views."""
+
+    views: tuple[Message, ...]
+    ww: Array  # (ΣG, K²): w_m Σ_{d in group} tau_d <w_d w_dᵀ>
+    offset: Array  # (ΣG, K): w_m Σ_{d in group} tau_d <b_d> <w_d>
+
+    @property
+    def n_components(self) -> int:
+        return int(self.offset.shape[1])
+
+
+def make_messages(posterior: Posterior, spec: ModelSpec, groups: Sequence[ColumnGroups]) -> Messages:
+    """From the globals to the rows; `groups` are the column groups of each view of these rows."""
+    views, ww, offset = [], [], []
+    for view, view_spec, columns in zip(posterior.views, spec.views, groups):
+        tau = view_spec.weight * view.tau.mean + np.zeros_like(view.b_mean)
+        loading = tau[:, None] * view.w_mean
+        ww.append(np.reshape(weighted_ww(view, tau, loading, columns), (len(columns), -1)))
+        offset.append(columns.totals(view.b_mean[:, None] * loading))
+        copies = max(1.0, view_spec.weight)
+        views.append(Message(view_spec.likelihood, loading, view.w_mean, view.b_mean, view.tau.mean, copies))
+    return Messages(tuple(views), np.concatenate(ww), np.concatenate(offset))
