@@ -1,0 +1,92 @@
+"""How well two versions of the library predict labels: fresh random splits, the same for both, paired.
+
+    python benchmarks/labels.py OLD/src NEW/src [splits] [set ...]
+
+A third of the rows is kept aside in each split. AUC (accuracy for classes), mean log-likelihood of the labels and
+calibration error, as mean over splits; then NEW − OLD with the standard error of its mean.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+
+import numpy as np
+from rich.console import Console
+from rich.table import Table
+
+SETS = {"heart": 10, "breast cancer": 30, "wine": 13, "digits": 40, "yeast": 70, "scene": 100, "CLL mutations": 25}
+
+WORKER = """
+import json, logging, sys, time, warnings
+import numpy as np, sklearn.datasets
+from sklearn.metrics import roc_auc_score
+from sshiba import SSHIBA, datasets
+warnings.simplefilter("ignore"); logging.disable(logging.WARNING)
+name, n_components, n_splits = sys.argv[1], int(sys.argv[2]), int(sys.argv[3])
+
+def load():
+    if name in ("yeast", "scene", "CLL mutations", "heart"):
+        key, target = {"CLL mutations": ("cll", "Mutations"), "heart": ("heart", "disease")}.get(name, (name, "labels"))
+        views = dict(getattr(datasets, "load_" + key)().views)
+        return views, views.pop(target)
+    data = getattr(sklearn.datasets, "load_" + name.replace(" ", "_"))(as_frame=True)
+    x = data.data.loc[:, data.data.std() > 0]
+    return {"x": x}, data.target.to_frame("y") if name == "breast cancer" else data.target.astype(str)
+
+def gap(confidence, right):
+    bins = np.minimum((confidence * 10).astype(int), 9)
+    return sum(abs(confidence[bins == b].mean() - right[bins == b].mean()) * (bins == b).mean() for b in set(bins))
+
+def judge(model, p, truth):
+    if "y" in model.classes_:
+        codes = np.searchsorted(np.asarray(model.classes_["y"]), truth.to_numpy())
+        right = p.argmax(axis=1) == codes
+        return right.mean(), np.log(np.maximum(p[np.arange(len(p)), codes], 1e-12)).mean(), gap(p.max(axis=1), right)
+    truth = truth.to_numpy(float)
+    seen = ~np.isnan(truth)
+    columns = [j for j in range(truth.shape[1]) if 0 < truth[seen[:, j], j].mean() < 1]
+    auc = np.mean([roc_auc_score(truth[seen[:, j], j], p[seen[:, j], j]) for j in columns])
+    t, q = truth[seen], np.clip(p[seen], 1e-12, 1 - 1e-12)
+    return auc, np.mean(t * np.log(q) + (1 - t) * np.log(1 - q)), gap(q, t)
+
+views, labels = load()
+for split in range(n_splits):
+    order = np.random.default_rng(1000 + split).permutation(len(labels))
+    test, train = order[: len(order) // 3], order[len(order) // 3 :]
+    began = time.perf_counter()
+    model = SSHIBA(n_components, random_state=split)
+    model.fit({**{key: view.iloc[train] for key, view in views.items()}, "y": labels.iloc[train]})
+    seconds = time.perf_counter() - began
+    p = np.asarray(model.predict_proba({key: view.iloc[test] for key, view in views.items()}, "y"), dtype=float)
+    print(json.dumps([*judge(model, p, labels.iloc[test]), seconds, model.n_iter_, model.n_components_]), flush=True)
+"""
+
+
+def run(source: str, name: str, n_splits: int) -> np.ndarray:
+    """A row for each split: score, log-likelihood, calibration error, seconds, sweeps, factors."""
+    environment = {**os.environ, "PYTHONPATH": source}
+    command = [sys.executable, "-c", WORKER, name, str(SETS[name]), str(n_splits)]
+    lines = subprocess.run(command, env=environment, check=True, capture_output=True, text=True).stdout.splitlines()
+    return np.array([json.loads(line) for line in lines])
+
+
+def main(old: str, new: str, n_splits: int = 20, *names: str) -> None:
+    columns = ("score", "log-likelihood", "calibration error")
+    table = Table("set", *columns, *(f"change of {name}" for name in columns), "seconds", "sweeps", "factors")
+    for name in names or SETS:
+        before, after = (run(source, name, int(n_splits)) for source in (old, new))
+        means = [f"{a:.4f} → {b:.4f}" for a, b in zip(before[:, :3].mean(axis=0), after[:, :3].mean(axis=0))]
+        step = after - before
+        error = step.std(axis=0, ddof=1) / np.sqrt(len(step))
+        changes = [f"{m:+.4f} ± {e:.4f}" for m, e in zip(step.mean(axis=0)[:3], error[:3])]
+        rest = [f"{a:.1f} → {b:.1f}" for a, b in zip(before[:, 3:].mean(axis=0), after[:, 3:].mean(axis=0))]
+        table.add_row(name, *means, *changes, *rest)
+        print(name, *means, *changes, *rest, sep=" | ", flush=True)
+    Console(width=200).print(table)
+
+
+if __name__ == "__main__":
+    main(*sys.argv[1:])
