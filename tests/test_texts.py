@@ -50,6 +50,18 @@ def test_markers_in_numbers_and_declared_categories() -> None:
     assert list(fit(declared).classes_["symptoms"]) == ["None", "mild", "severe"]
 
 
+def test_words_that_may_be_labels_are_told_in_one_warning() -> None:
+    frame = table(symptoms=["None", "mild", "severe"], ward=["NA", "north", "", "south", "nan"], dose=[1.5, "n/a", 2.5])
+    views = {"numbers": frame[["a", "b"]], "symptoms": frame["symptoms"], "ward": frame["ward"].tolist()}
+    for given in (frame, views):
+        with pytest.warns(DataWarning) as caught:
+            fit(given)
+        assert len(caught) == 1
+        words = str(caught[0].message)
+        assert "'None', 'NA' are taken for missing in 32 cells of 'symptoms', 'ward'" in words
+        assert ".astype('category')" in words
+
+
 def test_suspicious_labels_are_told_in_one_warning() -> None:
     frame = table(ward=["north", "south", "?", "unknown"], size=["big", "Big", " big", "small"])
     with pytest.warns(DataWarning) as caught:

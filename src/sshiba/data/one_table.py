@@ -15,7 +15,7 @@ import pandas as pd
 from .advice import DataError, DataWarning, Problem
 from .cells import column_kind
 from .coding import Coding, plain_names
-from .markers import log_markers, without_markers
+from .markers import tell_markers, without_markers
 from .refusing import is_constant_text, refusal
 from .spellings import holds_yes_no
 from .wording import counted, first_few, quoted
@@ -54,7 +54,7 @@ def split_training(frame: pd.DataFrame, option: Mapping[Any, Any] | None) -> Spl
     """
     _check_columns(frame)
     frame, markers = without_markers(frame)
-    log_markers(markers)
+    tell_markers(markers)
     columns: dict[str, list] = {}
     types: dict[Any, Any] = {}
     for name, given in (option or {}).items():
