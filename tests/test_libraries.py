@@ -215,10 +215,12 @@ def test_frames_without_row_names_are_matched_row_by_row(frame: Any) -> None:
     assert isinstance(filled["body"], pl.DataFrame)
     assert isinstance(filled["ward"], pd.Series)
     assert isinstance(model.transform({"body": body, "ward": named}), pd.DataFrame)  # which has the rows' names
-    with pytest.raises(ValueError, match="view 'body' has 90 rows without names, view 'ward' has 80"):
+    with pytest.raises(ValueError, match="view 'body' has 90 rows without labels, view 'ward' has 80"):
         SSHIBA(2).fit({"body": body, "ward": named.head(80)})
-    with pytest.raises(ValueError, match="views 'ward' and 'x' name different rows"):
+    with pytest.raises(ValueError, match="views 'ward' and 'x' have different row labels"):
         SSHIBA(2).fit({"body": body, "ward": named, "x": named.set_axis(range(N))})
+    with pytest.raises(ValueError, match="same row labels in different orders, so view 'body'"):
+        SSHIBA(2).fit({"body": body, "ward": named, "x": named.iloc[::-1]})
 
 
 def test_lazy_frames_and_frames_of_strange_libraries_are_refused_by_name(frame: Any) -> None:

@@ -87,6 +87,18 @@ def test_views_with_few_rows_in_common_are_told_of() -> None:
         SSHIBA(2, max_iter=5).fit({"a": a, "b": a.iloc[:80]})
 
 
+def test_as_many_rows_under_other_labels_are_told_of() -> None:
+    """One view was numbered anew after a split: most of its labels are those of other rows."""
+    rng = np.random.default_rng(0)
+    x = pd.DataFrame(rng.standard_normal((100, 3))).loc[rng.permutation(100)[:80]]
+    words = r"of \d+ rows \d+ are in all views \('a' has 80, 'b' has 80\).*same index, or give arrays"
+    with pytest.warns(UserWarning, match=words):
+        SSHIBA(2, max_iter=5).fit({"a": x, "b": x.reset_index(drop=True)})
+    with warnings.catch_warnings():
+        warnings.filterwarnings("error", message=".*in all views")
+        SSHIBA(2, max_iter=5).fit({"a": x, "b": x.iloc[::-1]})
+
+
 # ------------------------------------------------------------------------------------------------------ lost work
 
 

@@ -249,12 +249,19 @@ def test_frames_align_by_label_and_absent_rows_are_missing():
     assert same(before, views)
 
 
-def test_arrays_follow_the_first_frame():
-    turned = frame().iloc[::-1]
-    _, data, index = read_training({"bits": BITS, "v": frame(), "u": turned})
+def test_arrays_follow_the_frames():
+    _, data, index = read_training({"bits": BITS, "v": frame(), "u": frame()})
     assert list(index) == ROWS
     np.testing.assert_array_equal(data["bits"].target, BITS)
-    np.testing.assert_allclose(data["u"].target, data["v"].target, atol=1e-12)
+
+
+def test_arrays_beside_frames_in_two_orders_are_refused():
+    views = {"v": frame(), "u": frame().iloc[::-1], "bits": BITS}
+    for order in (views, dict(reversed(views.items()))):
+        with pytest.raises(
+            ValueError, match="same row labels in different orders, so view 'bits'.*Give 'bits' an index"
+        ):
+            read_training(order)
 
 
 def test_rows_labelled_by_several_levels_align():
