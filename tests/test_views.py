@@ -179,6 +179,16 @@ def test_types_are_inferred_and_logged(case, caplog):
     assert "'v'" in caplog.text
 
 
+@pytest.mark.parametrize(("n_values", "expected"), [(9, Categorical), (20, Categorical), (21, Real)])
+def test_the_type_of_whole_numbers_does_not_depend_on_the_number_of_rows(n_values, expected, caplog):
+    values = np.arange(600) % n_values
+    with caplog.at_level(logging.INFO, logger="sshiba"):
+        found = {type(read_training({"v": values[:n]})[0].types["v"]) for n in (30, 80, 120, 600)}
+    assert found == {expected}
+    reason = "one column of whole numbers, 9 values" if n_values == 9 else expected.__name__
+    assert reason in caplog.text
+
+
 @pytest.mark.parametrize("given", [Real(), Real, "real"])
 def test_a_given_type_is_taken_in_any_form(given):
     schema, _, _ = read_training({"v": BITS, "w": BITS}, {"v": given})

@@ -109,9 +109,8 @@ def _recognise_codes(column: pd.Series) -> str | None:
 
 
 def _has_few_values(cells: pd.Series) -> bool:
-    """At most FEW_CLASSES, and ten rows a value unless there are only five of them."""
-    n_distinct = cells.nunique()
-    return n_distinct <= FEW_CLASSES and (10 * n_distinct <= len(cells) or n_distinct <= 5 <= len(cells))
+    """At most FEW_CLASSES, some of them again and again; so the type does not depend on the number of rows."""
+    return cells.nunique() <= min(FEW_CLASSES, len(cells) - 1)
 
 
 def _factorise(column: pd.Series, name: str) -> tuple[np.ndarray, list]:
