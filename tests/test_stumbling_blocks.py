@@ -99,6 +99,18 @@ def test_as_many_rows_under_other_labels_are_told_of() -> None:
         SSHIBA(2, max_iter=5).fit({"a": x, "b": x.iloc[::-1]})
 
 
+def test_cells_neither_seen_nor_filled_have_no_deviation() -> None:
+    frame = pd.DataFrame(make_views()["X"], columns=list("abcdefgh"))
+    frame["place"] = "here"  # one label only: left aside
+    frame.loc[3, ["a", "place"]] = None
+    with pytest.warns(UserWarning, match="left aside"):
+        model = SSHIBA(3, random_state=0).fit(frame)
+    _, std = model.impute(frame.assign(new="x"), return_std=True)
+    assert std[["place", "new"]].isna().all(axis=None)
+    assert std.loc[3, "a"] > 0
+    assert (std.loc[3, list("bcdefgh")] == 0).all()
+
+
 # ------------------------------------------------------------------------------------------------------ lost work
 
 

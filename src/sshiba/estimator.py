@@ -330,7 +330,8 @@ class SSHIBA(BaseEstimator):
     def impute(self, views: Any, return_std: bool = False) -> Any:
         """The same dict or table, observed cells untouched and holes filled; with `return_std` also the deviations.
 
-        The standard deviation of an observed cell is 0; that of a filled label is that of "the label is right".
+        The standard deviation of an observed cell is 0; that of a filled label is that of "the label is right"; in
+        columns that the model does not know or left aside it is NaN.
         DataFrames align by index: all come back with all rows, in the order of the first, then of the others' own.
         polars and Arrow come back as such; MuData and AnnData as copies in which the holes of X are filled, and rows
         that a modality lacks are not added.

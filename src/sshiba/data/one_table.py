@@ -181,13 +181,12 @@ def split_new(frame: pd.DataFrame, codings: Mapping[str, Coding]) -> dict[str, A
     return views
 
 
-def merge_columns(frame: pd.DataFrame, parts: Mapping[str, Any], zero: bool = False) -> pd.DataFrame:
-    """The user's table with its columns taken from the views; others as they are, or 0."""
+def merge_columns(frame: pd.DataFrame, parts: Mapping[str, Any], others: pd.DataFrame) -> pd.DataFrame:
+    """The user's table with its columns taken from the views, and from `others` where no view has them."""
     columns = _columns(parts)
     out = {}
     for place, name in enumerate(frame.columns):
-        other = pd.Series(0.0, index=frame.index) if zero else frame[name]
-        column = columns.get(name, other)
+        column = columns[name] if name in columns else others[name]
         out[place] = pd.Series(column.array, index=frame.index, dtype=column.dtype)
     result = pd.DataFrame(out, index=frame.index)
     result.columns = frame.columns

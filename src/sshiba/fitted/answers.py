@@ -89,8 +89,9 @@ class Answers:
             filled[name] = fill(self.fit.schema, name, given[name], decided, index)
             stds[name] = std_to_user(self.fit.schema, name, np.where(seen[:, : std.shape[1]], 0.0, std), index)
         if is_one_table(views):
-            whole = merge_columns(views, filled)
-            return (whole, merge_columns(views, stds, zero=True)) if return_std else whole
+            whole = merge_columns(views, filled, views)
+            unknown = pd.DataFrame(np.nan, index=views.index, columns=views.columns)
+            return (whole, merge_columns(views, stds, unknown)) if return_std else whole
         return (filled, stds) if return_std else filled
 
     def influence(self, target: Any) -> dict[str, pd.Series]:
