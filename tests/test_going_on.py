@@ -12,7 +12,8 @@ from commands import sshiba, started
 from samples import make_views, with_holes
 from sklearn.exceptions import ConvergenceWarning
 
-from sshiba import SSHIBA, Progress, load
+from sshiba import SSHIBA, Priors, Progress, Real, load
+from sshiba.report.content import content
 
 
 def interrupting(restart: int, sweep: int):
@@ -71,6 +72,36 @@ def test_a_fit_at_its_limit_of_sweeps_goes_on() -> None:
     assert again.converged_
     assert len(again.inits_) == 2
     assert again.elbo_ == pytest.approx(whole.elbo_, abs=1.0)
+
+
+@pytest.mark.parametrize(
+    ("changed", "words"),
+    [
+        ({"n_components": 5}, "n_components was 4 in the interrupted fit and is 5 now"),
+        ({"missing": "mean-field"}, "missing was 'exact'"),
+        ({"priors": Priors(alpha=(1.0, 1.0))}, r"priors was Priors"),
+        ({"views": {"X": Real(scale=False)}}, r"view 'X' was Real\(.*scale=True.* and is Real\(.*scale=False"),
+    ],
+)
+def test_another_model_cannot_go_on(changed: dict, words: str, tmp_path) -> None:
+    views = with_holes(make_views())
+    stopped = SSHIBA(4, random_state=0, callback=interrupting(0, 30)).fit(views)
+    stopped.save(tmp_path / "stopped.sshiba")
+    for model in (stopped, load(tmp_path / "stopped.sshiba")):
+        with pytest.raises(ValueError, match=words):
+            model.set_params(**changed).resume(views)
+
+
+def test_settings_are_those_of_the_fit(tmp_path) -> None:
+    views = make_views()
+    model = SSHIBA(4, random_state=0, max_iter=40).fit(views).set_params(n_components=9, max_iter=7, random_state=5)
+    model.save(tmp_path / "m.sshiba")
+    kept = load(tmp_path / "m.sshiba")
+    assert (kept.n_components, kept.max_iter, kept.random_state) == (4, 40, 0)
+    shown = dict(content(model.fitted_, None, None, 0.0)["provenance"]["settings"])
+    assert (shown["n_components"], shown["max_iter"], shown["random_state"]) == ("4", "40", "0")
+    kept.set_params(max_iter=50).resume(views)
+    assert kept.fitted_.settings["max_iter"] == 50
 
 
 # --------------------------------------------------------------------------------------------- the command

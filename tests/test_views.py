@@ -269,7 +269,7 @@ def test_arrays_beside_frames_in_two_orders_are_refused():
     views = {"v": frame(), "u": frame().iloc[::-1], "bits": BITS}
     for order in (views, dict(reversed(views.items()))):
         with pytest.raises(
-            ValueError, match="same row labels in different orders, so view 'bits'.*Give 'bits' an index"
+            ValueError, match=r"same row labels in different orders, so view 'bits'.*Give 'bits' an index"
         ):
             read_training(order)
 

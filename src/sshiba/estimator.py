@@ -24,7 +24,7 @@ from .data.reading import read_training, warn_empty_rows
 from .data.schema import Schema
 from .data.types import View
 from .engines import make_rows
-from .files.model_file import StoredModel, load_model, save_model
+from .files.model_file import load_model, save_model
 from .files.mofa import write_mofa
 from .fitted.annotating import write_to
 from .fitted.answers import Answers
@@ -171,6 +171,7 @@ class SSHIBA(BaseEstimator):
         """
         fit = fitted_of(self)
         check_settings(self)
+        self._check_same_settings(fit)
         schema, data, index = self._read_again(fit, views)
         stopped = [restart.interrupted for restart in fit.restarts]
         best = fit.best_restart
@@ -185,19 +186,35 @@ class SSHIBA(BaseEstimator):
             self._run(schema, data, index, start, done, fit, checkpoint, checkpoint_minutes)
         return self
 
+    def _settings(self) -> dict[str, Any]:
+        """What is kept with a fit; a random generator is not, for it moves on."""
+        settings = {name: getattr(self, name) for name in STORED_SETTINGS}
+        if not isinstance(self.random_state, int | np.integer):
+            settings["random_state"] = None
+        return {**settings, "priors": self.priors or Priors()}
+
+    def _check_same_settings(self, fit: Fitted) -> None:
+        """A fit goes on with the model that it began with."""
+        now = self._settings()
+        for name in SAME_MODEL:
+            if now[name] != fit.settings[name]:
+                raise ValueError(_changed(name, fit.settings[name], now[name]))
+
     def _read_again(self, fit: Fitted, views: Any) -> tuple[Schema, dict[str, CodedView], pd.Index]:
-        """The data of an interrupted fit, and no others."""
+        """The data of an interrupted fit, and no others, as the same views."""
         other = "these are not the data of the interrupted fit: "
         try:
-            given = Answers(fit).given(views)
-            schema, data, index = read_training(given, fit.schema.types, self.dtype)
+            schema, data, index = read_training(views, self.views, self.dtype)
         except (TypeError, ValueError) as error:
             raise ValueError(f"{other}{error}") from error
+        for name, view in schema.types.items():
+            if name in fit.schema.types and not view.is_like(fit.schema.types[name]):
+                raise ValueError(_changed(f"view {name!r}", fit.schema.types[name], view))
         if not schema.codes_alike(fit.schema):
             raise ValueError(f"{other}their columns, holes or values differ.")
         if not index.equals(fit.index):
             raise ValueError(f"{other}their rows differ.")
-        return replace(schema, columns=fit.schema.columns), data, index
+        return replace(schema, inferred=fit.schema.inferred), data, index
 
     def _n_components(self, schema: Schema, n_rows: int) -> int:
         """As many as asked for, but no more than rows or dimensions of the data."""
@@ -229,7 +246,7 @@ class SSHIBA(BaseEstimator):
         exact_rows = None if as_transform else make_rows(coded, spec, n_components)
 
         def keep(restarts: Restarts) -> None:
-            self._keep(make_fitted(schema, rows, restarts, index, self.dtype, earlier, exact_rows))
+            self._keep(make_fitted(schema, rows, restarts, index, self._settings(), earlier, exact_rows))
 
         def save(restarts: Restarts) -> None:
             keep(restarts)
@@ -358,11 +375,8 @@ class SSHIBA(BaseEstimator):
     # ---------------------------------------------------------------------------------------------- files
 
     def save(self, path: str | Path) -> None:
-        """Write the fitted model to one file: JSON and arrays, nothing that can run."""
-        settings = {name: getattr(self, name) for name in STORED_SETTINGS}
-        if not isinstance(self.random_state, int | np.integer):
-            settings["random_state"] = None  # a generator has moved on, and cannot be stored
-        save_model(StoredModel(fitted_of(self), settings, self.priors or Priors()), path)
+        """Write the fitted model, with the settings of its fit, to one file: JSON and arrays, nothing that can run."""
+        save_model(fitted_of(self), path)
 
     def to_mofa_hdf5(self, path: str | Path) -> None:
         """Write the factors, weights and variance explained as a MOFA2 file, for its R package and mofax."""
@@ -392,6 +406,7 @@ class SSHIBA(BaseEstimator):
         write_report(self, path, views, fraction, title)
 
 
+SAME_MODEL = ("n_components", "missing", "priors")  # settings that a fit must go on with
 STORED_SETTINGS = (
     "n_components",
     "n_init",
@@ -410,9 +425,13 @@ STORED_SETTINGS = (
 )
 
 
+def _changed(what: str, before: Any, now: Any) -> str:
+    return f"{what} was {before!r} in the interrupted fit and is {now!r} now: set it back to resume, or fit anew."
+
+
 def load(path: str | Path) -> SSHIBA:
     """Read a model that `SSHIBA.save` wrote; it predicts the same to the last bit."""
-    stored = load_model(path)
-    model = SSHIBA(views=stored.fit.schema.view_options, priors=stored.priors, **stored.settings)
-    model._keep(stored.fit)
+    fit = load_model(path)
+    model = SSHIBA(views=fit.schema.view_options, **fit.settings)
+    model._keep(fit)
     return model

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import zipfile
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, fields
+from dataclasses import asdict, fields
 from pathlib import Path
 from typing import Any
 
@@ -33,18 +33,9 @@ class ModelFileError(ValueError):
     """A file that is not a whole model of a known version."""
 
 
-@dataclass(frozen=True)
-class StoredModel:
-    """What a model file holds: the fit, and the settings it was made with."""
-
-    fit: Fitted
-    settings: dict[str, Any]  # of the estimator, all but views, priors and callback
-    priors: Priors
-
-
-def save_model(model: StoredModel, path: str | Path) -> None:
+def save_model(fit: Fitted, path: str | Path) -> None:
     """Write beside the target, then rename: a killed process leaves the old file or the new one."""
-    header, arrays = pack(model)
+    header, arrays = pack(fit)
     path = Path(path)
     if not path.parent.is_dir():
         raise FileNotFoundError(f"there is no folder {str(path.parent)!r} to save the model in.")
@@ -56,7 +47,7 @@ def save_model(model: StoredModel, path: str | Path) -> None:
         archive.writestr(ARRAYS_NAME, save_arrays(arrays))
 
 
-def load_model(path: str | Path) -> StoredModel:
+def load_model(path: str | Path) -> Fitted:
     """Read what `save_model` wrote; it predicts the same to the last bit."""
     if not Path(path).is_file():
         raise FileNotFoundError(f"there is no file {str(path)!r}.")
@@ -89,14 +80,14 @@ def load_model(path: str | Path) -> StoredModel:
 # ------------------------------------------------------------------------------------------------- pack, unpack
 
 
-def pack(model: StoredModel) -> tuple[dict[str, Any], dict[str, np.ndarray]]:
-    fit, schema = model.fit, model.fit.schema
+def pack(fit: Fitted) -> tuple[dict[str, Any], dict[str, np.ndarray]]:
+    schema = fit.schema
     header = {
         "format": FORMAT,
         "version": VERSION,
         "provenance": fit.provenance,
-        "settings": {name: plain(value) for name, value in model.settings.items()},
-        "priors": asdict(model.priors),
+        "settings": {name: plain(value) for name, value in fit.settings.items() if name != "priors"},
+        "priors": asdict(fit.settings["priors"]),
         "n_rows": len(fit.factors),
         "reading": fit.reading,
         "one_table": schema.one_table,
@@ -128,7 +119,7 @@ def pack(model: StoredModel) -> tuple[dict[str, Any], dict[str, np.ndarray]]:
     return header, {name: np.ascontiguousarray(array) for name, array in arrays.items()}
 
 
-def unpack(header: dict[str, Any], arrays: dict[str, np.ndarray]) -> StoredModel:
+def unpack(header: dict[str, Any], arrays: dict[str, np.ndarray]) -> Fitted:
     types, codings, views = {}, {}, []
     for i, entry in enumerate(header["views"]):
         name = entry["name"]
@@ -138,7 +129,7 @@ def unpack(header: dict[str, Any], arrays: dict[str, np.ndarray]) -> StoredModel
     inferred = {entry["name"]: entry["inferred"] for entry in header["views"] if entry["inferred"] is not None}
     schema = Schema(types, codings, inferred, unpack_columns(header, codings))
     posterior, priors = Posterior(tuple(views)), unpack_priors(header["priors"])
-    settings, result = dict(header["settings"]), header["result"]
+    settings, result = {**header["settings"], "priors": priors}, header["result"]
     n_rows, n_components = header["n_rows"], posterior.n_components
     labels = header["index"]
     fit = Fitted(
@@ -156,7 +147,7 @@ def unpack(header: dict[str, Any], arrays: dict[str, np.ndarray]) -> StoredModel
         converged=result["converged"],
         restarts=tuple(Restart(**row, path=arrays[f"path.{i}"]) for i, row in enumerate(result["inits"])),
         provenance={str(key): str(value) for key, value in header["provenance"].items()},
-        dtype=settings["dtype"],
+        settings=settings,
         reading=header.get("reading"),
     )
     sizes = [
@@ -169,7 +160,7 @@ def unpack(header: dict[str, Any], arrays: dict[str, np.ndarray]) -> StoredModel
     ]
     if any(found != expected for found, expected in sizes):
         raise ModelFileError("the sizes of its arrays do not fit together")
-    return StoredModel(fit, settings, priors)
+    return fit
 
 
 def unpack_columns(header: Mapping[str, Any], codings: Mapping[str, Coding]) -> tuple:

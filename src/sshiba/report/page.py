@@ -40,9 +40,9 @@ def write_report(model: Any, path: str | Path, views: Any = None, fraction: floa
         raise FileNotFoundError(f"there is no folder {str(Path(path).parent)!r} to write the report in.")
     checks = None
     if views is not None and fraction:
-        settings = {"views": fit.schema.types, "n_init": 1, "callback": None, "verbose": 0}
+        settings = {**fit.settings, "views": fit.schema.types, "n_init": 1, "callback": None, "verbose": 0}
         checks = check(clone(model).set_params(**settings), Answers(fit).given(views), fraction)
-    parts = content(fit, model.get_params(deep=False), views, checks, fraction)
+    parts = content(fit, views, checks, fraction)
     page = build(parts, script, title or "What the fit found")
     with replacing(str(path)) as temporary:
         Path(temporary).write_text(page, encoding="utf-8")
