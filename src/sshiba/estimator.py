@@ -26,6 +26,7 @@ from .data.types import View
 from .engines import make_rows
 from .files.model_file import load_model, save_model
 from .files.mofa import write_mofa
+from .files.stored_labels import same_labels
 from .fitted.annotating import write_to
 from .fitted.answers import Answers
 from .fitted.describe import attributes
@@ -212,7 +213,7 @@ class SSHIBA(BaseEstimator):
                 raise ValueError(_changed(f"view {name!r}", fit.schema.types[name], view))
         if not schema.codes_alike(fit.schema):
             raise ValueError(f"{other}their columns, holes or values differ.")
-        if not index.equals(fit.index):
+        if not same_labels(index, fit.index):
             raise ValueError(f"{other}their rows differ.")
         return replace(schema, inferred=fit.schema.inferred), data, index
 

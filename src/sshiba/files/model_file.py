@@ -10,7 +10,6 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import pandas as pd
 from safetensors import SafetensorError
 from safetensors.numpy import load as load_arrays
 from safetensors.numpy import save as save_arrays
@@ -23,6 +22,7 @@ from ..data.types import VIEW_TYPES, View
 from ..fitted.fitted import Fitted
 from ..fitting.restarts import Restart
 from .atomic import replacing
+from .stored_labels import plain, tagged, tagged_index, untagged, untagged_index
 
 FORMAT = "sshiba-model"
 VERSION = 1
@@ -101,7 +101,7 @@ def pack(fit: Fitted) -> tuple[dict[str, Any], dict[str, np.ndarray]]:
             }
             for name, coding in schema.codings.items()
         ],
-        "index": [tagged(label) for label in fit.index] if not isinstance(fit.index, pd.RangeIndex) else None,
+        "index": tagged_index(fit.index),
         "result": {
             "elbo": fit.elbo,
             "n_iter": fit.n_iter,
@@ -131,13 +131,12 @@ def unpack(header: dict[str, Any], arrays: dict[str, np.ndarray]) -> Fitted:
     posterior, priors = Posterior(tuple(views)), unpack_priors(header["priors"])
     settings, result = {**header["settings"], "priors": priors}, header["result"]
     n_rows, n_components = header["n_rows"], posterior.n_components
-    labels = header["index"]
     fit = Fitted(
         schema=schema,
         spec=schema.model_spec(n_rows, priors, settings["missing"]),
         posterior=posterior,
         sharpness=tuple(float(c) for c in result["sharpness"]),
-        index=pd.RangeIndex(n_rows) if labels is None else pd.Index([untagged(label) for label in labels]),
+        index=untagged_index(header["index"], n_rows),
         factors=arrays["factors"],
         factors_std=arrays["factors_std"],
         r2=arrays["r2"],
@@ -250,26 +249,3 @@ def unpack_posterior(arrays: dict[str, np.ndarray], width: int) -> ViewPosterior
     named = {name: gamma_or_fixed(name) for name in ("alpha", "gamma", "tau")}
     second = cov.diagonal() + w_mean**2
     return ViewPosterior(w_mean, second, cov, arrays["b_mean"], arrays["b_var"], **named)
-
-
-# ------------------------------------------------------------------------------------------------------- labels
-
-
-def plain(value: Any) -> Any:
-    return value.item() if isinstance(value, np.generic) else value
-
-
-def tagged(label: Any) -> Any:
-    """A name or class label in JSON, with what JSON would forget: tuples and times; other things only by their text."""
-    label = plain(label)
-    if isinstance(label, tuple):
-        return {"tuple": [tagged(part) for part in label]}
-    if isinstance(label, pd.Timestamp):
-        return {"time": label.isoformat()}
-    return label if label is None or isinstance(label, str | bool | int | float) else str(label)
-
-
-def untagged(label: Any) -> Any:
-    if not isinstance(label, dict):
-        return label
-    return pd.Timestamp(label["time"]) if "time" in label else tuple(untagged(part) for part in label["tuple"])
