@@ -120,6 +120,21 @@ def test_checkpoints_are_written_whatever_n_jobs(tmp_path) -> None:
     assert load(path).inits_["interrupted"].any()
 
 
+def test_places_that_cannot_be_written_are_refused_before_the_first_sweep(tmp_path, monkeypatch) -> None:
+    sweeps: list[Progress] = []
+    model, views = SSHIBA(2, random_state=0, max_iter=5, callback=sweeps.append), make_views()
+    for path, words in ((tmp_path / "no" / "m.sshiba", "there is no folder"), (tmp_path, "is a folder; name a file")):
+        with pytest.raises(OSError, match=words):
+            model.fit(views, checkpoint=path)
+    monkeypatch.setattr("os.access", lambda *_: False)
+    with pytest.raises(PermissionError, match="nothing may be written into the folder"):
+        model.fit(views, checkpoint=tmp_path / "m.sshiba")
+    assert not sweeps
+    monkeypatch.undo()
+    with pytest.raises(IsADirectoryError, match="is a folder; name a file in it"):
+        model.fit(views).save(tmp_path)
+
+
 @dataclass(frozen=True)
 class Mine(Real):
     """A view type of the user's own."""

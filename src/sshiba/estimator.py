@@ -24,6 +24,7 @@ from .data.reading import read_training, warn_empty_rows
 from .data.schema import Schema
 from .data.types import View
 from .engines import make_rows
+from .files.atomic import check_place
 from .files.model_file import load_model, save_model
 from .files.mofa import write_mofa
 from .files.stored_labels import same_labels
@@ -150,7 +151,8 @@ class SSHIBA(BaseEstimator):
         checkpoint : path, optional
             Save the best state so far in this file every `checkpoint_minutes`; restarts then run one after another.
 
-        Ctrl-C ends the fit and keeps the best state so far; `resume` goes on from it.
+        Ctrl-C ends the fit and keeps the best state so far; `resume` goes on from it. Restarts that run at a time
+        (`n_jobs`) keep those that are done; before the first of them is, there is nothing to keep.
 
         Returns
         -------
@@ -165,10 +167,12 @@ class SSHIBA(BaseEstimator):
         return self
 
     def resume(self, views: Any, *, checkpoint: str | Path | None = None, checkpoint_minutes: float = 10.0) -> SSHIBA:
-        """Go on with a fit that was interrupted, on the same data, and with the restarts that were left.
+        """Go on with a fit that was interrupted, on the same data and with the same model.
 
-        It ends where an undisturbed fit would have ended. What can go on is a fit that Ctrl-C, `max_time` or `max_iter`
-        ended (raise these first: `set_params(max_iter=...)`), or a file that `checkpoint` wrote.
+        What Ctrl-C ended, or a file that `checkpoint` wrote, goes on with the restart that was under way if it is the
+        best so far (else it begins anew), then with those that were left, to where an undisturbed fit would have ended.
+        Of a fit that `max_iter` or `max_time` ended (raise these first: `set_params(max_iter=...)`) the best restart
+        goes on, and the others stay as they are.
         """
         fit = fitted_of(self)
         check_settings(self)
@@ -236,6 +240,8 @@ class SSHIBA(BaseEstimator):
         minutes: float,
     ) -> None:
         """The restarts that are not among `before`, the first of them from `start`; then what follows from the best."""
+        if checkpoint is not None:
+            check_place(checkpoint)
         began = time.perf_counter()
         spec = schema.model_spec(len(index), self.priors or Priors(), self.missing)
         n_components = self._n_components(schema, len(index))

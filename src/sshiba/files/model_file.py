@@ -36,11 +36,8 @@ class ModelFileError(ValueError):
 def save_model(fit: Fitted, path: str | Path) -> None:
     """Write beside the target, then rename: a killed process leaves the old file or the new one."""
     header, arrays = pack(fit)
-    path = Path(path)
-    if not path.parent.is_dir():
-        raise FileNotFoundError(f"there is no folder {str(path.parent)!r} to save the model in.")
     with (
-        replacing(str(path)) as temporary,
+        replacing(path) as temporary,
         zipfile.ZipFile(temporary, "w", zipfile.ZIP_STORED) as archive,
     ):
         archive.writestr(JSON_NAME, json.dumps(header, indent=1, allow_nan=True))
