@@ -17,6 +17,11 @@ from sshiba.data.one_table import by_type
 from sshiba.evaluate import holdout
 
 
+def smokers() -> pd.DataFrame:
+    frame = table(smokes=["no", "yes"])
+    return frame.assign(smokes=np.where(frame["a"] > 0, "yes", "no"))
+
+
 def table(**columns: Any) -> pd.DataFrame:
     """60 rows with two numbers that belong together, and more columns, each repeated to 60 rows."""
     rng = np.random.default_rng(0)
@@ -174,3 +179,19 @@ def test_dates_become_features_on_request(when: list) -> None:
     assert found.iloc[1, 2:5].tolist() == [2021, 2, "Monday"]
     assert found.iloc[2, 2:].isna().all()
     assert "when weekday" in fit(found).views_
+
+
+def test_words_never_seen_in_a_binary_column_are_missing_and_counted(tmp_path: Path) -> None:
+    frame = smokers()
+    new = frame.head(6).assign(smokes=["Yes", " NO ", "former", None, "former", "never"])
+    known = frame.head(6).assign(smokes=["yes", "no", None, None, None, None])
+    model = fit(frame)
+    words = r"column 'smokes': class 'former', 'never' unseen in training, first in row 2: 3 labels treated as missing"
+    with pytest.warns(UserWarning, match=words):
+        found = model.transform(new)
+    pd.testing.assert_frame_equal(found, model.transform(known))
+    pd.testing.assert_frame_equal(found, model.transform(known.astype({"smokes": "category"})))
+    strict = fit(frame, views={"binary": Binary(unseen="error")})
+    strict.save(tmp_path / "m.sshiba")
+    with pytest.raises(ValueError, match=r"'former', 'never' unseen in training.*known are 'no', 'yes'"):
+        load(tmp_path / "m.sshiba").transform(new)

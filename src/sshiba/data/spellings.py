@@ -74,6 +74,10 @@ def holds_yes_no(frame: pd.DataFrame) -> bool:
     return all(holds_only_zero_one(part) or _is_pair(part.iloc[:, 0]) for _, part in column_parts(frame))
 
 
+def says_yes_no(text: str) -> bool:
+    return folded(text) in MEANING
+
+
 def _is_pair(column: pd.Series) -> bool:
     if not is_text(column.dtype):
         return False
@@ -90,7 +94,7 @@ def words_to_numbers(frame: pd.DataFrame) -> pd.DataFrame:
             continue
         column = frame.iloc[:, place]
         counts = text_counts(column)
-        if counts and all(folded(text) in MEANING for text in counts):
+        if counts and all(map(says_yes_no, counts)):
             found = frame.copy(deep=False) if found is frame else found
             numbers = {text: MEANING[folded(text)] for text in counts}
             cells = [numbers[cell] if isinstance(cell, str) else cell for cell in column]
