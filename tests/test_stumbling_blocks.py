@@ -111,6 +111,23 @@ def test_cells_neither_seen_nor_filled_have_no_deviation() -> None:
     assert (std.loc[3, list("bcdefgh")] == 0).all()
 
 
+def test_one_column_may_be_named_without_a_list() -> None:
+    frame = pd.DataFrame(make_views()["X"][:, :3], columns=list("abc")).assign(kind=make_views()["y"])
+    views = {"p": "a", "q": ("b", Real(scale=False)), "l": ("kind", Categorical())}
+    model = SSHIBA(2, views, random_state=0, max_iter=5).fit(frame)
+    assert model.feature_names_in_ == {"p": ["a"], "q": ["b"], "l": ["kind"], "numeric": ["c"]}
+    assert model.views_["q"] == Real(scale=False)
+    with pytest.raises(ValueError, match="view 'p': 'aa' is no column and no view type; the columns are 'a', 'b'"):
+        SSHIBA(2, {"p": "aa"}).fit(frame)
+
+
+def test_a_misspelt_option_of_a_view_is_named() -> None:
+    with pytest.raises(
+        ValueError, match=r"unknown option 'wight' of view 'y', which is Categorical: it has .*'weight'"
+    ):
+        tune(SSHIBA(2), make_views(), {"y.wight": [1, 3]}, "y")
+
+
 # ------------------------------------------------------------------------------------------------------ lost work
 
 

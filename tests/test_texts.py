@@ -81,6 +81,16 @@ def test_suspicious_labels_are_told_in_one_warning() -> None:
         fit(normalise_labels(frame.drop(columns="ward")))
 
 
+def test_spellings_of_categories_become_one_label_without_outer_blanks() -> None:
+    levels = ["low ", "Low", "low", "high ", "never seen"]
+    cells = pd.Categorical(["low ", "Low", "low", "high ", None, "low "], categories=levels, ordered=True)
+    found = normalise_labels(pd.DataFrame({"x": cells, "y": pd.Series(cells).astype(object)}))
+    assert found["x"].tolist()[:4] == ["low", "low", "low", "high"]
+    assert found["y"].dropna().tolist() == ["low", "low", "low", "high", "low"]
+    assert found["x"].dtype == pd.CategoricalDtype(["low", "high", "never seen"], ordered=True)
+    assert found["x"].isna().tolist() == [False, False, False, False, True, False]
+
+
 def test_spellings_become_one_label() -> None:
     frame = pd.DataFrame({"x": ["Big  one", "big one", "big one", None, 3], "n": range(5)})
     assert normalise_labels(frame)["x"].tolist() == ["big one"] * 3 + [None, 3]

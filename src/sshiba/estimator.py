@@ -54,7 +54,7 @@ class SSHIBA(BaseEstimator):
         The most factors; how many are kept, `n_components_`, is found by the fit.
     views : mapping, optional
         View name -> `Real()`, `Binary()` or `Categorical()`. Views that are not named are inferred, and logged.
-        For one DataFrame also -> columns, or (columns, type).
+        For one DataFrame also -> a column or a list of them, or (columns, type).
     n_init : int
         Starts; the one with the highest bound is kept. The first is made from the principal components, the others are
         random.
