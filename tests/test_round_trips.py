@@ -137,15 +137,30 @@ def test_fill_touches_holes_only(case):
     assert same(untouched, given)
 
 
-def test_fill_promotes_integers_that_get_means():
+def test_means_that_fill_integers_are_rounded():
     whole = frame(np.arange(36).reshape(N, 3)).astype("Int64")
     schema, data, index = read_training({"v": whole})
     holes = whole.copy()
     holes.loc["r1", "b"] = pd.NA
-    filled = fill(schema, "v", holes, data["v"].target + 0.01, index)
-    assert list(map(str, filled.dtypes)) == ["Int64", "Float64", "Int64"]
-    assert filled.loc["r1", "b"] == pytest.approx(4 + 0.01 * whole["b"].to_numpy(float).std())
-    assert filled["b"].drop("r1").eq(whole["b"].drop("r1")).all()
+    pd.testing.assert_frame_equal(fill(schema, "v", holes, data["v"].target + 0.01, index), whole)
+    short = whole.astype("uint8").drop(index="r0")
+    filled = fill(schema, "v", short, data["v"].target - 0.2, index)
+    pd.testing.assert_frame_equal(filled.drop(index="r0"), short)
+    assert filled.loc["r0"].tolist() == [0, 0, 0]  # -2.1, -1.1, -0.1: below what the dtype holds
+
+
+def test_draws_of_integers_are_whole_numbers_of_their_dtype():
+    mixed = frame(np.arange(36).reshape(N, 3)).astype({"a": "Int64", "b": "int32", "c": "float32"})
+    for given in (mixed, mixed[["a"]], mixed[["b"]], mixed["b"].to_numpy().reshape(-1, 1)):
+        schema, data, index = read_training({"v": given}, {"v": Real()})
+        back = to_user(schema, "v", data["v"].target + 0.01, index, whole=True)
+        if isinstance(given, np.ndarray):
+            assert same(back, given)
+        else:
+            pd.testing.assert_frame_equal(
+                back[given.columns.drop("c", errors="ignore")], given.drop(columns="c", errors="ignore")
+            )
+            assert back.dtypes.equals(given.dtypes)
 
 
 def test_fill_adds_rows_that_the_view_lacked_and_keeps_other_columns():

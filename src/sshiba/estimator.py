@@ -355,7 +355,8 @@ class SSHIBA(BaseEstimator):
         """The same dict or table, observed cells untouched and holes filled; with `return_std` also the deviations.
 
         The standard deviation of an observed cell is 0; that of a filled label is that of "the label is right"; in
-        columns that the model does not know or left aside it is NaN.
+        columns that the model does not know or left aside it is NaN. Means that fill holes of an integer dtype (Int64)
+        are rounded.
         DataFrames align by index: all come back with all rows, in the order of the first, then of the others' own.
         polars and Arrow come back as such; MuData and AnnData as copies in which the holes of X are filled, and rows
         that a modality lacks are not added.
@@ -376,7 +377,10 @@ class SSHIBA(BaseEstimator):
         return Answers(fitted_of(self)).score(views)
 
     def sample(self, n: int = 1, random_state: int | None = None) -> Any:
-        """New rows from the posterior predictive: a dict of views; of one table a DataFrame, columns in its order."""
+        """New rows from the posterior predictive: a dict of views; of one table a DataFrame, columns in its order.
+
+        Columns of an integer dtype are rounded.
+        """
         return Answers(fitted_of(self)).sample(n, random_state)
 
     # ---------------------------------------------------------------------------------------------- files

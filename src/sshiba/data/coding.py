@@ -11,6 +11,8 @@ import pandas as pd
 
 from .wording import counted
 
+EXACT_INTEGER = 2**53  # above it a float64 no longer holds every integer
+
 
 @dataclass(frozen=True, eq=False)
 class Coding:
@@ -70,10 +72,10 @@ def plain_names(columns: pd.Index) -> tuple:
 # Back to the user's containers --------------------------------------------------------------------------
 
 
-def restore_column(values: np.ndarray, dtype: str, levels: Sequence | None) -> Any:
-    """Decoded values (n,) in the user's dtype; means of numbers stay floats whatever the column was."""
+def restore_column(values: np.ndarray, dtype: str, levels: Sequence | None, whole: bool = False) -> Any:
+    """Decoded values (n,) in the user's dtype; means of numbers stay floats whatever the column was, unless `whole`."""
     if values.dtype.kind == "f":
-        return values.astype("float32" if dtype.lower() == "float32" else "float64")
+        return _restore_numbers(values, dtype, whole)
     if dtype.startswith("category"):
         categories = None if levels is None else list(levels)
         return pd.Categorical(values, categories=categories, ordered=dtype == ORDERED_CATEGORY)
@@ -82,14 +84,29 @@ def restore_column(values: np.ndarray, dtype: str, levels: Sequence | None) -> A
     return pd.Series(values).astype(dtype).array  # type: ignore[call-overload]
 
 
+def _restore_numbers(values: np.ndarray, dtype: str, whole: bool) -> Any:
+    if whole and pd.api.types.is_integer_dtype(dtype):
+        return as_whole(values, dtype)
+    return values.astype("float32" if dtype.lower() == "float32" else "float64")
+
+
+def as_whole(values: np.ndarray, dtype: Any) -> Any:
+    """Numbers rounded to the nearest that an integer dtype, of NumPy or pandas, holds."""
+    kind: Any = pd.api.types.pandas_dtype(dtype)
+    plain = getattr(kind, "numpy_dtype", kind)
+    low, high = max(np.iinfo(plain).min, -EXACT_INTEGER), min(np.iinfo(plain).max, EXACT_INTEGER)
+    rounded = np.clip(np.rint(values), low, high).astype(plain)
+    return rounded if plain is kind else pd.array(rounded, dtype=kind)
+
+
 ORDERED_CATEGORY = "category[ordered]"
 
 
-def restore_block(values: np.ndarray, dtypes: Sequence[str]) -> np.ndarray:
+def restore_block(values: np.ndarray, dtypes: Sequence[str], whole: bool = False) -> np.ndarray:
     """Decoded values of any shape as a NumPy array of the one dtype that serves all columns."""
     names = set(dtypes)
     if values.dtype.kind == "f":
-        return values.astype("float32" if names == {"float32"} else "float64")
+        return _restore_numbers(values, names.pop() if len(names) == 1 else "float64", whole)
     if not all(is_numpy_name(name) for name in names):
         return values.astype(object)
     found = [np.dtype(name) for name in names]
@@ -106,16 +123,19 @@ def is_numpy_name(dtype: str) -> bool:
         return False
 
 
-def to_container(values: np.ndarray, coding: Coding, index: pd.Index) -> Any:
-    """Decoded values (n, D) in the container and the dtypes that the view was trained with."""
+def to_container(values: np.ndarray, coding: Coding, index: pd.Index, whole: bool = False) -> Any:
+    """Decoded values (n, D) in the container and the dtypes that the view was trained with.
+
+    Means of whole numbers come as floats; where `whole`, numbers are rounded for columns of an integer dtype.
+    """
     if coding.container == "array":
-        return restore_block(values, coding.dtypes)
+        return restore_block(values, coding.dtypes, whole)
     if coding.container == "vector":
-        return restore_block(values, coding.dtypes)[:, 0]
+        return restore_block(values, coding.dtypes, whole)[:, 0]
     if len(set(coding.dtypes)) == 1 and is_numpy_name(coding.dtypes[0]):
-        frame = labelled_frame(restore_block(values, coding.dtypes[:1]), coding.features, index)
+        frame = labelled_frame(restore_block(values, coding.dtypes[:1], whole), coding.features, index)
     else:
-        columns = [restore_column(column, d, coding.levels) for column, d in zip(values.T, coding.dtypes)]
+        columns = [restore_column(column, d, coding.levels, whole) for column, d in zip(values.T, coding.dtypes)]
         frame = pd.DataFrame(dict(enumerate(columns)), index=index)
         frame.columns = column_index(coding.features)
     return frame.iloc[:, 0] if coding.container == "series" else frame
@@ -131,7 +151,9 @@ def fill_cells(cells: Any, rows: np.ndarray, new: Any) -> Any:
     holes[rows < 0] = True
     if not holes.any():
         return filled
-    if filled.dtype.kind in "iub" and new.dtype.kind == "f":
+    if filled.dtype.kind in "iu" and new.dtype.kind == "f":
+        new = as_whole(new, filled.dtype)
+    elif filled.dtype.kind == "b" and new.dtype.kind == "f":
         filled = filled.astype("float64" if is_numpy else "Float64")
     if isinstance(filled, pd.Categorical):
         new = np.asarray(new)

@@ -15,12 +15,12 @@ from .schema import Schema
 from .wording import first_few
 
 
-def to_user(schema: Schema, name: str, values: np.ndarray, index: pd.Index) -> Any:
-    """Decided values in the model's units -> the user's units, labels, dtypes and container."""
+def to_user(schema: Schema, name: str, values: np.ndarray, index: pd.Index, whole: bool = False) -> Any:
+    """Decided values in the model's units -> the user's units, labels, dtypes and container (as in `to_container`)."""
     coding = schema.codings[name]
     decoded = schema.types[name].decode(np.asarray(values), coding)
     warn_negative_counts(coding, decoded)
-    return to_container(decoded, coding, index)
+    return to_container(decoded, coding, index, whole)
 
 
 def warn_negative_counts(coding: Coding, decoded: np.ndarray) -> None:
@@ -58,7 +58,7 @@ def std_to_user(schema: Schema, name: str, std: np.ndarray, index: pd.Index) -> 
 def fill(schema: Schema, name: str, given: Any, values: np.ndarray, index: pd.Index) -> Any:
     """A copy of what the user gave for a view, its holes filled with `values` (as in `to_user`).
 
-    Container, names, dtypes and observed cells stay; integers become floats where means fill their holes.
+    Container, names, dtypes and observed cells stay; means that fill holes of an integer dtype are rounded.
     The rows are those of `index`, so rows that the view lacked are added.
     """
     coding = schema.codings[name]

@@ -118,8 +118,9 @@ class Answers:
         rng = np.random.default_rng(seed_sequence(random_state))
         drawn = draw_rows(self.fit.posterior, self.fit.spec, int(n), rng, self.fit.sharpness)
         index = pd.RangeIndex(n)
-        views = {name: to_user(self.fit.schema, name, x, index) for name, x in zip(self.fit.schema.types, drawn)}
-        return whole_table(views, self.fit.schema.columns) if self.fit.schema.one_table else views
+        schema = self.fit.schema
+        views = {name: to_user(schema, name, x, index, whole=True) for name, x in zip(schema.types, drawn)}
+        return whole_table(views, schema.columns) if schema.one_table else views
 
     def given(self, views: Any) -> Mapping[str, Any]:
         """What the user gives for new rows, as a dict of views."""
