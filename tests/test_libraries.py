@@ -131,7 +131,7 @@ def test_predictions_and_factors_are_polars(model: SSHIBA, frame: Any) -> None:
     assert found.schema["treated"] == pl.UInt8
     assert found.schema["ward"] == pl.String
     assert found.schema["city"] == pl.Categorical
-    assert found.schema["stage"] == pl.Enum(["I", "II"])
+    assert found.schema["stage"] == TYPES["stage"]
     age, std = model.predict(new, "age", return_std=True)
     assert isinstance(age, pl.Series)
     assert age.name == "age"

@@ -10,6 +10,7 @@ import pandas as pd
 import pytest
 from samples import BITS, LABELS, NAN, NUMBERS, ROWS, N, frame, same
 
+from sshiba import SSHIBA, load
 from sshiba.data.giving_back import fill, std_to_user, to_user
 from sshiba.data.reading import read_new, read_training
 from sshiba.data.types import VIEW_TYPES, Binary, Categorical, Real
@@ -201,3 +202,17 @@ def test_lists_come_back_as_arrays():
 def test_every_view_type_is_tried_here():
     tried = {type(view) for _, view in ROUND_TRIPS.values()}
     assert tried == set(VIEW_TYPES.values())
+
+
+def test_names_of_column_levels_and_unseen_categories_come_back(tmp_path):
+    columns = pd.MultiIndex.from_product([["a", "b"], ["x", "y"]], names=["gene", "probe"])
+    rng = np.random.default_rng(0)
+    genes = pd.DataFrame(rng.standard_normal((40, 4)), columns=columns)
+    stage = pd.Series(pd.Categorical(["I", "III"] * 20, categories=["I", "II", "III"], ordered=True))
+    model = SSHIBA(2, random_state=0, max_iter=5).fit({"genes": genes, "stage": stage})
+    model.save(tmp_path / "m.sshiba")
+    for one in (model, load(tmp_path / "m.sshiba")):
+        assert one.weights_["genes"].index.names == columns.names
+        pd.testing.assert_index_equal(one.predict({"stage": stage}, "genes").columns, columns)
+        assert one.predict({"genes": genes}, "stage").dtype == stage.dtype
+        assert one.sample(3)["stage"].dtype == stage.dtype

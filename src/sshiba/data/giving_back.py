@@ -47,7 +47,7 @@ def std_to_user(schema: Schema, name: str, std: np.ndarray, index: pd.Index) -> 
     coding = schema.codings[name]
     values = np.asarray(std, dtype=np.float64)
     by_class = coding.levels is not None and values.shape[1] == coding.width
-    names = coding.latent_names if by_class else coding.features
+    names = coding.latent_index if by_class else coding.columns
     values = values * (coding.scale if len(names) == coding.width else 1.0)
     if coding.container in ("array", "vector"):
         return values if by_class or coding.container == "array" else values[:, 0]
@@ -90,7 +90,7 @@ def _fill_frame(
         if place < 0:
             columns[j] = column if given.index.equals(index) else column.reindex(index)
         else:
-            new = restore_column(decoded[:, place], dtypes[j], coding.levels)
+            new = restore_column(decoded[:, place], dtypes[j], coding.labels)
             cells = column.to_numpy() if isinstance(column.dtype, np.dtype) else column.array
             cells = fill_cells(cells, rows, new)
             columns[j] = pd.Series(cells, index=index, dtype=cells.dtype)  # a frame would guess at objects

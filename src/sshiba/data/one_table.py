@@ -200,7 +200,10 @@ def merge_columns(frame: pd.DataFrame, parts: Mapping[str, Any], others: pd.Data
 
 def columns_absent_from(parts: Mapping[str, Any], frame: pd.DataFrame) -> pd.DataFrame:
     """The columns of the views that a table lacks."""
-    return pd.DataFrame({name: column for name, column in _columns(parts).items() if name not in frame})
+    absent = pd.DataFrame({name: column for name, column in _columns(parts).items() if name not in frame})
+    if absent.columns.nlevels == frame.columns.nlevels:
+        absent.columns = absent.columns.set_names(list(frame.columns.names))
+    return absent
 
 
 def whole_table(parts: Mapping[str, Any], order: Sequence[Any]) -> pd.DataFrame:

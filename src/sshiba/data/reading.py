@@ -70,7 +70,8 @@ def read_training(
         coding = view.make_coding(view.learn(table.frame, name), name)
         view.check_options(name, coding.width)
         schema.types[name] = view
-        schema.codings[name] = replace(coding, container=table.container, dtypes=table.dtypes)
+        names = tuple(table.frame.columns.names)
+        schema.codings[name] = replace(coding, container=table.container, dtypes=table.dtypes, column_names=names)
         data[name] = view.encode(table.frame, name, coding, dtype).take(rows[name])
     _warn_labels(schema, tables)
     return schema, data, index

@@ -197,6 +197,8 @@ def pack_coding(coding: Coding) -> dict[str, Any]:
     return {
         "features": [tagged(name) for name in coding.features],
         "levels": None if coding.levels is None else [tagged(level) for level in coding.levels],
+        "categories": None if coding.categories is None else [tagged(label) for label in coding.categories],
+        "column_names": [tagged(name) for name in coding.column_names],
         "container": coding.container,
         "dtypes": list(coding.dtypes),
         "counts": list(coding.counts),
@@ -205,9 +207,12 @@ def pack_coding(coding: Coding) -> dict[str, Any]:
 
 
 def unpack_coding(entry: dict[str, Any], arrays: dict[str, np.ndarray]) -> Coding:
+    categories = entry.get("categories")
     return Coding(
         features=tuple(untagged(name) for name in entry["features"]),
         levels=None if entry["levels"] is None else tuple(untagged(level) for level in entry["levels"]),
+        categories=None if categories is None else tuple(untagged(label) for label in categories),
+        column_names=tuple(untagged(name) for name in entry.get("column_names", [None])),
         container=entry["container"],
         dtypes=tuple(entry["dtypes"]),
         counts=tuple(entry.get("counts", ())),

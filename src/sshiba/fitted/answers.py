@@ -71,7 +71,7 @@ class Answers:
         coding = self.fit.schema.codings[name]
         if coding.container in ("array", "vector"):
             return values
-        return _column(pd.DataFrame(values, index=index, columns=list(coding.levels or coding.features)), column)
+        return _column(pd.DataFrame(values, index=index, columns=coding.latent_index), column)
 
     @fills_in_kind
     def impute(self, views: Any, return_std: bool = False) -> Any:
@@ -100,7 +100,7 @@ class Answers:
         rows = None if column is None else [column]
         found = influence(self.fit.posterior, self.fit.spec, self.fit.schema.place(name), rows)
         return {
-            other: pd.Series(found[self.fit.schema.place(other)], index=pd.Index(codings[other].latent_names))
+            other: pd.Series(found[self.fit.schema.place(other)], index=codings[other].latent_index)
             for other in codings
             if other != name
         }

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from math import isfinite
 from typing import Any
 
@@ -64,7 +64,10 @@ class Categorical(LabelledView):
 
     def make_coding(self, learned: LabelSummary, name: str) -> Coding:
         levels = _order_levels(list(learned.counts), learned.dtype, name)
-        return unit_coding(learned.features, np.full(len(levels), sum(learned.counts.values())), levels)
+        coding = unit_coding(learned.features, np.full(len(levels), sum(learned.counts.values())), levels)
+        if isinstance(learned.dtype, pd.CategoricalDtype):
+            return replace(coding, categories=plain_names(learned.dtype.categories))
+        return coding
 
     def encode(self, frame: pd.DataFrame, name: str, coding: Coding, dtype: Any) -> CodedView:
         codes, labels = _factorise(frame.iloc[:, 0], name)
