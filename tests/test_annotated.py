@@ -156,6 +156,14 @@ def test_wrong_choices_are_named(options: dict, message: str) -> None:
         sshiba.annotated(both(), **options)
 
 
+def test_columns_of_a_modality_are_pointed_to() -> None:
+    data = both()
+    data["rna"].obs["dose"] = 1.0
+    words = r"obs has no column 'dose'.* Modality 'rna' has one: .*views\['dose'\] = data\['rna'\].obs\['dose'\]"
+    with pytest.raises(ValueError, match=words):
+        sshiba.annotated(data, obs=["dose"])
+
+
 def test_what_is_not_annotated_is_named() -> None:
     with pytest.raises(TypeError, match="a MuData or an AnnData, not DataFrame"):
         sshiba.annotated(pd.DataFrame({"a": [1]}))

@@ -291,10 +291,18 @@ def test_labels_of_a_workbook_are_those_of_the_model(tmp_path: Path) -> None:
     assert read(str(tmp_path / "t.xlsx"), Reading(), learned).values["code"].tolist() == ["1", "2", 3]
 
 
-def test_none_among_labels_is_pointed_out(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
-    path = write_text(tmp_path / "t.csv", "symptoms,x", "None,1", "mild,2")
-    read(path, Reading())
-    assert "'None' is taken for missing in 'symptoms'; --not-missing None" in caplog.text
+def test_none_among_labels_is_pointed_out_once(tmp_path: Path) -> None:
+    frame = numbers().assign(symptoms=["None", "mild", "severe", "NA"] * 10)
+    frame.to_csv(tmp_path / "t.csv", index=False)
+    frame.to_parquet(tmp_path / "t.parquet", index=False)
+    for name in ("t.csv", "t.parquet"):
+        options = ("-o", tmp_path / "m.sshiba", "--components", 2, "--force")
+        words = done("fit", tmp_path / name, *options).output
+        assert words.count("'None' is taken for missing in 10 cells of 'symptoms'") == 1
+        assert "if one is a label, keep it with --not-missing" in words
+        assert "taken for missing" not in done("fit", tmp_path / name, *options, "--not-missing", "None").output
+        assert list(load(tmp_path / "m.sshiba").classes_["symptoms"]) == ["None", "mild", "severe"]
+        assert "taken for missing" not in done("fit", tmp_path / name, *options, "--missing", "None").output
 
 
 def test_reading_options_are_plain_json_and_older_files_have_none(trained: Path) -> None:

@@ -1,8 +1,10 @@
 """A fit that was stopped goes on to where it would have come."""
 
+import datetime as dt
 import signal
 import subprocess
 import time
+import uuid
 from pathlib import Path
 
 import numpy as np
@@ -12,7 +14,8 @@ from commands import sshiba, started
 from samples import make_views, with_holes
 from sklearn.exceptions import ConvergenceWarning
 
-from sshiba import SSHIBA, Progress, load
+from sshiba import SSHIBA, Priors, Progress, Real, load
+from sshiba.report.content import content
 
 
 def interrupting(restart: int, sweep: int):
@@ -71,6 +74,69 @@ def test_a_fit_at_its_limit_of_sweeps_goes_on() -> None:
     assert again.converged_
     assert len(again.inits_) == 2
     assert again.elbo_ == pytest.approx(whole.elbo_, abs=1.0)
+
+
+@pytest.mark.parametrize(
+    ("changed", "words"),
+    [
+        ({"n_components": 5}, "n_components was 4 in the interrupted fit and is 5 now"),
+        ({"missing": "mean-field"}, "missing was 'exact'"),
+        ({"priors": Priors(alpha=(1.0, 1.0))}, r"priors was Priors"),
+        ({"views": {"X": Real(scale=False)}}, r"view 'X' was Real\(.*scale=True.* and is Real\(.*scale=False"),
+    ],
+)
+def test_another_model_cannot_go_on(changed: dict, words: str, tmp_path) -> None:
+    views = with_holes(make_views())
+    stopped = SSHIBA(4, random_state=0, callback=interrupting(0, 30)).fit(views)
+    stopped.save(tmp_path / "stopped.sshiba")
+    for model in (stopped, load(tmp_path / "stopped.sshiba")):
+        with pytest.raises(ValueError, match=words):
+            model.set_params(**changed).resume(views)
+
+
+INDEXES = {
+    "zone": pd.date_range("2024-10-20", periods=120, freq="12h", tz="Europe/Madrid"),
+    "offset": pd.date_range("2024-10-20", periods=120, tz=dt.timezone(dt.timedelta(hours=2))),
+    "seconds": pd.date_range("2024-10-20", periods=120, unit="s"),
+    "periods": pd.period_range("2020", periods=120, freq="Q-NOV"),
+    "timedeltas": pd.timedelta_range("-1 day", periods=120, freq="61s"),
+    "dates": pd.Index([dt.date(2024, 1, 1) + dt.timedelta(days=i) for i in range(120)]),
+    "intervals": pd.interval_range(0, 120),
+    "levels": pd.MultiIndex.from_product(
+        [pd.period_range("2020", periods=60, freq="M"), pd.to_datetime(["2020", "2021"]).tz_localize("Asia/Tokyo")],
+        names=["month", "at"],
+    ),
+    "part of a range": pd.RangeIndex(5, 125),
+    "categories": pd.CategoricalIndex([f"r{i}" for i in range(120)], name="row"),
+    "nullable": pd.Index(range(7, 127), dtype="Int64"),
+    "objects": pd.Index([uuid.UUID(int=i) for i in range(120)]),
+}
+
+
+@pytest.mark.parametrize("case", INDEXES)
+def test_rows_of_any_label_go_on_from_a_file(case: str, tmp_path) -> None:
+    frame = pd.DataFrame(make_views()["X"], index=INDEXES[case])
+    SSHIBA(2, random_state=0, callback=interrupting(0, 5)).fit({"X": frame}).save(tmp_path / "m.sshiba")
+    again = load(tmp_path / "m.sshiba")
+    if case not in ("seconds", "categories", "nullable", "objects"):
+        pd.testing.assert_index_equal(again.index_, frame.index, exact=case != "part of a range")
+    assert again.index_.names == frame.index.names
+    assert again.resume({"X": frame}).converged_
+    if case != "part of a range":
+        with pytest.raises(ValueError, match="their rows differ"):
+            again.resume({"X": frame.set_axis(frame.index[::-1])})
+
+
+def test_settings_are_those_of_the_fit(tmp_path) -> None:
+    views = make_views()
+    model = SSHIBA(4, random_state=0, max_iter=40).fit(views).set_params(n_components=9, max_iter=7, random_state=5)
+    model.save(tmp_path / "m.sshiba")
+    kept = load(tmp_path / "m.sshiba")
+    assert (kept.n_components, kept.max_iter, kept.random_state) == (4, 40, 0)
+    shown = dict(content(model.fitted_, None, None, 0.0)["provenance"]["settings"])
+    assert (shown["n_components"], shown["max_iter"], shown["random_state"]) == ("4", "40", "0")
+    kept.set_params(max_iter=50).resume(views)
+    assert kept.fitted_.settings["max_iter"] == 50
 
 
 # --------------------------------------------------------------------------------------------- the command

@@ -10,6 +10,7 @@ import pandas as pd
 import pytest
 from samples import BITS, LABELS, NAN, NUMBERS, ROWS, N, frame, same
 
+from sshiba import SSHIBA, load
 from sshiba.data.giving_back import fill, std_to_user, to_user
 from sshiba.data.reading import read_new, read_training
 from sshiba.data.types import VIEW_TYPES, Binary, Categorical, Real
@@ -137,15 +138,30 @@ def test_fill_touches_holes_only(case):
     assert same(untouched, given)
 
 
-def test_fill_promotes_integers_that_get_means():
+def test_means_that_fill_integers_are_rounded():
     whole = frame(np.arange(36).reshape(N, 3)).astype("Int64")
     schema, data, index = read_training({"v": whole})
     holes = whole.copy()
     holes.loc["r1", "b"] = pd.NA
-    filled = fill(schema, "v", holes, data["v"].target + 0.01, index)
-    assert list(map(str, filled.dtypes)) == ["Int64", "Float64", "Int64"]
-    assert filled.loc["r1", "b"] == pytest.approx(4 + 0.01 * whole["b"].to_numpy(float).std())
-    assert filled["b"].drop("r1").eq(whole["b"].drop("r1")).all()
+    pd.testing.assert_frame_equal(fill(schema, "v", holes, data["v"].target + 0.01, index), whole)
+    short = whole.astype("uint8").drop(index="r0")
+    filled = fill(schema, "v", short, data["v"].target - 0.2, index)
+    pd.testing.assert_frame_equal(filled.drop(index="r0"), short)
+    assert filled.loc["r0"].tolist() == [0, 0, 0]  # -2.1, -1.1, -0.1: below what the dtype holds
+
+
+def test_draws_of_integers_are_whole_numbers_of_their_dtype():
+    mixed = frame(np.arange(36).reshape(N, 3)).astype({"a": "Int64", "b": "int32", "c": "float32"})
+    for given in (mixed, mixed[["a"]], mixed[["b"]], mixed["b"].to_numpy().reshape(-1, 1)):
+        schema, data, index = read_training({"v": given}, {"v": Real()})
+        back = to_user(schema, "v", data["v"].target + 0.01, index, whole=True)
+        if isinstance(given, np.ndarray):
+            assert same(back, given)
+        else:
+            pd.testing.assert_frame_equal(
+                back[given.columns.drop("c", errors="ignore")], given.drop(columns="c", errors="ignore")
+            )
+            assert back.dtypes.equals(given.dtypes)
 
 
 def test_fill_adds_rows_that_the_view_lacked_and_keeps_other_columns():
@@ -186,3 +202,17 @@ def test_lists_come_back_as_arrays():
 def test_every_view_type_is_tried_here():
     tried = {type(view) for _, view in ROUND_TRIPS.values()}
     assert tried == set(VIEW_TYPES.values())
+
+
+def test_names_of_column_levels_and_unseen_categories_come_back(tmp_path):
+    columns = pd.MultiIndex.from_product([["a", "b"], ["x", "y"]], names=["gene", "probe"])
+    rng = np.random.default_rng(0)
+    genes = pd.DataFrame(rng.standard_normal((40, 4)), columns=columns)
+    stage = pd.Series(pd.Categorical(["I", "III"] * 20, categories=["I", "II", "III"], ordered=True))
+    model = SSHIBA(2, random_state=0, max_iter=5).fit({"genes": genes, "stage": stage})
+    model.save(tmp_path / "m.sshiba")
+    for one in (model, load(tmp_path / "m.sshiba")):
+        assert one.weights_["genes"].index.names == columns.names
+        pd.testing.assert_index_equal(one.predict({"stage": stage}, "genes").columns, columns)
+        assert one.predict({"genes": genes}, "stage").dtype == stage.dtype
+        assert one.sample(3)["stage"].dtype == stage.dtype

@@ -87,6 +87,47 @@ def test_views_with_few_rows_in_common_are_told_of() -> None:
         SSHIBA(2, max_iter=5).fit({"a": a, "b": a.iloc[:80]})
 
 
+def test_as_many_rows_under_other_labels_are_told_of() -> None:
+    """One view was numbered anew after a split: most of its labels are those of other rows."""
+    rng = np.random.default_rng(0)
+    x = pd.DataFrame(rng.standard_normal((100, 3))).loc[rng.permutation(100)[:80]]
+    words = r"of \d+ rows \d+ are in all views \('a' has 80, 'b' has 80\).*same index, or give arrays"
+    with pytest.warns(UserWarning, match=words):
+        SSHIBA(2, max_iter=5).fit({"a": x, "b": x.reset_index(drop=True)})
+    with warnings.catch_warnings():
+        warnings.filterwarnings("error", message=".*in all views")
+        SSHIBA(2, max_iter=5).fit({"a": x, "b": x.iloc[::-1]})
+
+
+def test_cells_neither_seen_nor_filled_have_no_deviation() -> None:
+    frame = pd.DataFrame(make_views()["X"], columns=list("abcdefgh"))
+    frame["place"] = "here"  # one label only: left aside
+    frame.loc[3, ["a", "place"]] = None
+    with pytest.warns(UserWarning, match="left aside"):
+        model = SSHIBA(3, random_state=0).fit(frame)
+    _, std = model.impute(frame.assign(new="x"), return_std=True)
+    assert std[["place", "new"]].isna().all(axis=None)
+    assert std.loc[3, "a"] > 0
+    assert (std.loc[3, list("bcdefgh")] == 0).all()
+
+
+def test_one_column_may_be_named_without_a_list() -> None:
+    frame = pd.DataFrame(make_views()["X"][:, :3], columns=list("abc")).assign(kind=make_views()["y"])
+    views = {"p": "a", "q": ("b", Real(scale=False)), "l": ("kind", Categorical())}
+    model = SSHIBA(2, views, random_state=0, max_iter=5).fit(frame)
+    assert model.feature_names_in_ == {"p": ["a"], "q": ["b"], "l": ["kind"], "numeric": ["c"]}
+    assert model.views_["q"] == Real(scale=False)
+    with pytest.raises(ValueError, match="view 'p': 'aa' is no column and no view type; the columns are 'a', 'b'"):
+        SSHIBA(2, {"p": "aa"}).fit(frame)
+
+
+def test_a_misspelt_option_of_a_view_is_named() -> None:
+    with pytest.raises(
+        ValueError, match=r"unknown option 'wight' of view 'y', which is Categorical: it has .*'weight'"
+    ):
+        tune(SSHIBA(2), make_views(), {"y.wight": [1, 3]}, "y")
+
+
 # ------------------------------------------------------------------------------------------------------ lost work
 
 
@@ -94,6 +135,21 @@ def test_checkpoints_are_written_whatever_n_jobs(tmp_path) -> None:
     path = tmp_path / "c.sshiba"
     SSHIBA(3, n_init=2, n_jobs=2, random_state=0, max_iter=60).fit(make_views(), checkpoint=path, checkpoint_minutes=0)
     assert load(path).inits_["interrupted"].any()
+
+
+def test_places_that_cannot_be_written_are_refused_before_the_first_sweep(tmp_path, monkeypatch) -> None:
+    sweeps: list[Progress] = []
+    model, views = SSHIBA(2, random_state=0, max_iter=5, callback=sweeps.append), make_views()
+    for path, words in ((tmp_path / "no" / "m.sshiba", "there is no folder"), (tmp_path, "is a folder; name a file")):
+        with pytest.raises(OSError, match=words):
+            model.fit(views, checkpoint=path)
+    monkeypatch.setattr("os.access", lambda *_: False)
+    with pytest.raises(PermissionError, match="nothing may be written into the folder"):
+        model.fit(views, checkpoint=tmp_path / "m.sshiba")
+    assert not sweeps
+    monkeypatch.undo()
+    with pytest.raises(IsADirectoryError, match="is a folder; name a file in it"):
+        model.fit(views).save(tmp_path)
 
 
 @dataclass(frozen=True)

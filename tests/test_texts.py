@@ -17,6 +17,11 @@ from sshiba.data.one_table import by_type
 from sshiba.evaluate import holdout
 
 
+def smokers() -> pd.DataFrame:
+    frame = table(smokes=["no", "yes"])
+    return frame.assign(smokes=np.where(frame["a"] > 0, "yes", "no"))
+
+
 def table(**columns: Any) -> pd.DataFrame:
     """60 rows with two numbers that belong together, and more columns, each repeated to 60 rows."""
     rng = np.random.default_rng(0)
@@ -50,6 +55,18 @@ def test_markers_in_numbers_and_declared_categories() -> None:
     assert list(fit(declared).classes_["symptoms"]) == ["None", "mild", "severe"]
 
 
+def test_words_that_may_be_labels_are_told_in_one_warning() -> None:
+    frame = table(symptoms=["None", "mild", "severe"], ward=["NA", "north", "", "south", "nan"], dose=[1.5, "n/a", 2.5])
+    views = {"numbers": frame[["a", "b"]], "symptoms": frame["symptoms"], "ward": frame["ward"].tolist()}
+    for given in (frame, views):
+        with pytest.warns(DataWarning) as caught:
+            fit(given)
+        assert len(caught) == 1
+        words = str(caught[0].message)
+        assert "'None', 'NA' are taken for missing in 32 cells of 'symptoms', 'ward'" in words
+        assert ".astype('category')" in words
+
+
 def test_suspicious_labels_are_told_in_one_warning() -> None:
     frame = table(ward=["north", "south", "?", "unknown"], size=["big", "Big", " big", "small"])
     with pytest.warns(DataWarning) as caught:
@@ -62,6 +79,16 @@ def test_suspicious_labels_are_told_in_one_warning() -> None:
     with warnings.catch_warnings():
         warnings.simplefilter("error", DataWarning)
         fit(normalise_labels(frame.drop(columns="ward")))
+
+
+def test_spellings_of_categories_become_one_label_without_outer_blanks() -> None:
+    levels = ["low ", "Low", "low", "high ", "never seen"]
+    cells = pd.Categorical(["low ", "Low", "low", "high ", None, "low "], categories=levels, ordered=True)
+    found = normalise_labels(pd.DataFrame({"x": cells, "y": pd.Series(cells).astype(object)}))
+    assert found["x"].tolist()[:4] == ["low", "low", "low", "high"]
+    assert found["y"].dropna().tolist() == ["low", "low", "low", "high", "low"]
+    assert found["x"].dtype == pd.CategoricalDtype(["low", "high", "never seen"], ordered=True)
+    assert found["x"].isna().tolist() == [False, False, False, False, True, False]
 
 
 def test_spellings_become_one_label() -> None:
@@ -162,3 +189,19 @@ def test_dates_become_features_on_request(when: list) -> None:
     assert found.iloc[1, 2:5].tolist() == [2021, 2, "Monday"]
     assert found.iloc[2, 2:].isna().all()
     assert "when weekday" in fit(found).views_
+
+
+def test_words_never_seen_in_a_binary_column_are_missing_and_counted(tmp_path: Path) -> None:
+    frame = smokers()
+    new = frame.head(6).assign(smokes=["Yes", " NO ", "former", None, "former", "never"])
+    known = frame.head(6).assign(smokes=["yes", "no", None, None, None, None])
+    model = fit(frame)
+    words = r"column 'smokes': class 'former', 'never' unseen in training, first in row 2: 3 labels treated as missing"
+    with pytest.warns(UserWarning, match=words):
+        found = model.transform(new)
+    pd.testing.assert_frame_equal(found, model.transform(known))
+    pd.testing.assert_frame_equal(found, model.transform(known.astype({"smokes": "category"})))
+    strict = fit(frame, views={"binary": Binary(unseen="error")})
+    strict.save(tmp_path / "m.sshiba")
+    with pytest.raises(ValueError, match=r"'former', 'never' unseen in training.*known are 'no', 'yes'"):
+        load(tmp_path / "m.sshiba").transform(new)

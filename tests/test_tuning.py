@@ -79,7 +79,7 @@ def test_same_seed_same_table(views: dict) -> None:
         ({"target": "nothing"}, "unknown target 'nothing'"),
         ({"hide": "columns"}, "hide must be"),
         ({"scoring": "accuracy"}, "scoring must be"),
-        ({"grid": {"labels.colour": [1]}}, "unknown option 'labels.colour'"),
+        ({"grid": {"labels.colour": [1]}}, "unknown option 'colour' of view 'labels'"),
         ({"target": "x", "scoring": "auc"}, "has no AUC"),
     ],
 )

@@ -179,6 +179,16 @@ def test_types_are_inferred_and_logged(case, caplog):
     assert "'v'" in caplog.text
 
 
+@pytest.mark.parametrize(("n_values", "expected"), [(9, Categorical), (20, Categorical), (21, Real)])
+def test_the_type_of_whole_numbers_does_not_depend_on_the_number_of_rows(n_values, expected, caplog):
+    values = np.arange(600) % n_values
+    with caplog.at_level(logging.INFO, logger="sshiba"):
+        found = {type(read_training({"v": values[:n]})[0].types["v"]) for n in (30, 80, 120, 600)}
+    assert found == {expected}
+    reason = "one column of whole numbers, 9 values" if n_values == 9 else expected.__name__
+    assert reason in caplog.text
+
+
 @pytest.mark.parametrize("given", [Real(), Real, "real"])
 def test_a_given_type_is_taken_in_any_form(given):
     schema, _, _ = read_training({"v": BITS, "w": BITS}, {"v": given})
@@ -249,12 +259,19 @@ def test_frames_align_by_label_and_absent_rows_are_missing():
     assert same(before, views)
 
 
-def test_arrays_follow_the_first_frame():
-    turned = frame().iloc[::-1]
-    _, data, index = read_training({"bits": BITS, "v": frame(), "u": turned})
+def test_arrays_follow_the_frames():
+    _, data, index = read_training({"bits": BITS, "v": frame(), "u": frame()})
     assert list(index) == ROWS
     np.testing.assert_array_equal(data["bits"].target, BITS)
-    np.testing.assert_allclose(data["u"].target, data["v"].target, atol=1e-12)
+
+
+def test_arrays_beside_frames_in_two_orders_are_refused():
+    views = {"v": frame(), "u": frame().iloc[::-1], "bits": BITS}
+    for order in (views, dict(reversed(views.items()))):
+        with pytest.raises(
+            ValueError, match=r"same row labels in different orders, so view 'bits'.*Give 'bits' an index"
+        ):
+            read_training(order)
 
 
 def test_rows_labelled_by_several_levels_align():

@@ -24,8 +24,10 @@ from .data.reading import read_training, warn_empty_rows
 from .data.schema import Schema
 from .data.types import View
 from .engines import make_rows
-from .files.model_file import StoredModel, load_model, save_model
+from .files.atomic import check_place
+from .files.model_file import load_model, save_model
 from .files.mofa import write_mofa
+from .files.stored_labels import same_labels
 from .fitted.annotating import write_to
 from .fitted.answers import Answers
 from .fitted.describe import attributes
@@ -52,7 +54,7 @@ class SSHIBA(BaseEstimator):
         The most factors; how many are kept, `n_components_`, is found by the fit.
     views : mapping, optional
         View name -> `Real()`, `Binary()` or `Categorical()`. Views that are not named are inferred, and logged.
-        For one DataFrame also -> columns, or (columns, type).
+        For one DataFrame also -> a column or a list of them, or (columns, type).
     n_init : int
         Starts; the one with the highest bound is kept. The first is made from the principal components, the others are
         random.
@@ -149,7 +151,8 @@ class SSHIBA(BaseEstimator):
         checkpoint : path, optional
             Save the best state so far in this file every `checkpoint_minutes`; restarts then run one after another.
 
-        Ctrl-C ends the fit and keeps the best state so far; `resume` goes on from it.
+        Ctrl-C ends the fit and keeps the best state so far; `resume` goes on from it. Restarts that run at a time
+        (`n_jobs`) keep those that are done; before the first of them is, there is nothing to keep.
 
         Returns
         -------
@@ -164,13 +167,16 @@ class SSHIBA(BaseEstimator):
         return self
 
     def resume(self, views: Any, *, checkpoint: str | Path | None = None, checkpoint_minutes: float = 10.0) -> SSHIBA:
-        """Go on with a fit that was interrupted, on the same data, and with the restarts that were left.
+        """Go on with a fit that was interrupted, on the same data and with the same model.
 
-        It ends where an undisturbed fit would have ended. What can go on is a fit that Ctrl-C, `max_time` or `max_iter`
-        ended (raise these first: `set_params(max_iter=...)`), or a file that `checkpoint` wrote.
+        What Ctrl-C ended, or a file that `checkpoint` wrote, goes on with the restart that was under way if it is the
+        best so far (else it begins anew), then with those that were left, to where an undisturbed fit would have ended.
+        Of a fit that `max_iter` or `max_time` ended (raise these first: `set_params(max_iter=...)`) the best restart
+        goes on, and the others stay as they are.
         """
         fit = fitted_of(self)
         check_settings(self)
+        self._check_same_settings(fit)
         schema, data, index = self._read_again(fit, views)
         stopped = [restart.interrupted for restart in fit.restarts]
         best = fit.best_restart
@@ -185,19 +191,35 @@ class SSHIBA(BaseEstimator):
             self._run(schema, data, index, start, done, fit, checkpoint, checkpoint_minutes)
         return self
 
+    def _settings(self) -> dict[str, Any]:
+        """What is kept with a fit; a random generator is not, for it moves on."""
+        settings = {name: getattr(self, name) for name in STORED_SETTINGS}
+        if not isinstance(self.random_state, int | np.integer):
+            settings["random_state"] = None
+        return {**settings, "priors": self.priors or Priors()}
+
+    def _check_same_settings(self, fit: Fitted) -> None:
+        """A fit goes on with the model that it began with."""
+        now = self._settings()
+        for name in SAME_MODEL:
+            if now[name] != fit.settings[name]:
+                raise ValueError(_changed(name, fit.settings[name], now[name]))
+
     def _read_again(self, fit: Fitted, views: Any) -> tuple[Schema, dict[str, CodedView], pd.Index]:
-        """The data of an interrupted fit, and no others."""
+        """The data of an interrupted fit, and no others, as the same views."""
         other = "these are not the data of the interrupted fit: "
         try:
-            given = Answers(fit).given(views)
-            schema, data, index = read_training(given, fit.schema.types, self.dtype)
+            schema, data, index = read_training(views, self.views, self.dtype)
         except (TypeError, ValueError) as error:
             raise ValueError(f"{other}{error}") from error
+        for name, view in schema.types.items():
+            if name in fit.schema.types and not view.is_like(fit.schema.types[name]):
+                raise ValueError(_changed(f"view {name!r}", fit.schema.types[name], view))
         if not schema.codes_alike(fit.schema):
             raise ValueError(f"{other}their columns, holes or values differ.")
-        if not index.equals(fit.index):
+        if not same_labels(index, fit.index):
             raise ValueError(f"{other}their rows differ.")
-        return replace(schema, columns=fit.schema.columns), data, index
+        return replace(schema, inferred=fit.schema.inferred), data, index
 
     def _n_components(self, schema: Schema, n_rows: int) -> int:
         """As many as asked for, but no more than rows or dimensions of the data."""
@@ -218,6 +240,8 @@ class SSHIBA(BaseEstimator):
         minutes: float,
     ) -> None:
         """The restarts that are not among `before`, the first of them from `start`; then what follows from the best."""
+        if checkpoint is not None:
+            check_place(checkpoint)
         began = time.perf_counter()
         spec = schema.model_spec(len(index), self.priors or Priors(), self.missing)
         n_components = self._n_components(schema, len(index))
@@ -229,7 +253,7 @@ class SSHIBA(BaseEstimator):
         exact_rows = None if as_transform else make_rows(coded, spec, n_components)
 
         def keep(restarts: Restarts) -> None:
-            self._keep(make_fitted(schema, rows, restarts, index, self.dtype, earlier, exact_rows))
+            self._keep(make_fitted(schema, rows, restarts, index, self._settings(), earlier, exact_rows))
 
         def save(restarts: Restarts) -> None:
             keep(restarts)
@@ -330,7 +354,9 @@ class SSHIBA(BaseEstimator):
     def impute(self, views: Any, return_std: bool = False) -> Any:
         """The same dict or table, observed cells untouched and holes filled; with `return_std` also the deviations.
 
-        The standard deviation of an observed cell is 0; that of a filled label is that of "the label is right".
+        The standard deviation of an observed cell is 0; that of a filled label is that of "the label is right"; in
+        columns that the model does not know or left aside it is NaN. Means that fill holes of an integer dtype (Int64)
+        are rounded.
         DataFrames align by index: all come back with all rows, in the order of the first, then of the others' own.
         polars and Arrow come back as such; MuData and AnnData as copies in which the holes of X are filled, and rows
         that a modality lacks are not added.
@@ -351,17 +377,17 @@ class SSHIBA(BaseEstimator):
         return Answers(fitted_of(self)).score(views)
 
     def sample(self, n: int = 1, random_state: int | None = None) -> Any:
-        """New rows from the posterior predictive: a dict of views; of one table a DataFrame, columns in its order."""
+        """New rows from the posterior predictive: a dict of views; of one table a DataFrame, columns in its order.
+
+        Columns of an integer dtype are rounded.
+        """
         return Answers(fitted_of(self)).sample(n, random_state)
 
     # ---------------------------------------------------------------------------------------------- files
 
     def save(self, path: str | Path) -> None:
-        """Write the fitted model to one file: JSON and arrays, nothing that can run."""
-        settings = {name: getattr(self, name) for name in STORED_SETTINGS}
-        if not isinstance(self.random_state, int | np.integer):
-            settings["random_state"] = None  # a generator has moved on, and cannot be stored
-        save_model(StoredModel(fitted_of(self), settings, self.priors or Priors()), path)
+        """Write the fitted model, with the settings of its fit, to one file: JSON and arrays, nothing that can run."""
+        save_model(fitted_of(self), path)
 
     def to_mofa_hdf5(self, path: str | Path) -> None:
         """Write the factors, weights and variance explained as a MOFA2 file, for its R package and mofax."""
@@ -391,6 +417,7 @@ class SSHIBA(BaseEstimator):
         write_report(self, path, views, fraction, title)
 
 
+SAME_MODEL = ("n_components", "missing", "priors")  # settings that a fit must go on with
 STORED_SETTINGS = (
     "n_components",
     "n_init",
@@ -409,9 +436,13 @@ STORED_SETTINGS = (
 )
 
 
+def _changed(what: str, before: Any, now: Any) -> str:
+    return f"{what} was {before!r} in the interrupted fit and is {now!r} now: set it back to resume, or fit anew."
+
+
 def load(path: str | Path) -> SSHIBA:
     """Read a model that `SSHIBA.save` wrote; it predicts the same to the last bit."""
-    stored = load_model(path)
-    model = SSHIBA(views=stored.fit.schema.view_options, priors=stored.priors, **stored.settings)
-    model._keep(stored.fit)
+    fit = load_model(path)
+    model = SSHIBA(views=fit.schema.view_options, **fit.settings)
+    model._keep(fit)
     return model

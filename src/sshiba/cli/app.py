@@ -140,7 +140,9 @@ def impute(
     out: Out,
     fitting: Fitting,
     how: Reading,
-    std: Annotated[str | None, typer.Option(help="File for the standard deviations; 0 where a cell was seen.")] = None,
+    std: Annotated[
+        str | None, typer.Option(help="File for the standard deviations: 0 for seen cells, none for strange columns.")
+    ] = None,
     model: Annotated[str | None, typer.Option(help="Model file; without it one is fitted to the table itself.")] = None,
     fit_rows: Annotated[int, typer.Option(min=100, help="Rows that are fitted of a table over 200 MB.")] = 20_000,
     unseen: Unseen = UnseenLabels.missing,

@@ -30,6 +30,7 @@ OPTIONS = {
     Remedy.LEAVE_OUT: "leave it out with --drop",
     Remedy.ROW_NAMES: "name the rows by it with --index",
     Remedy.MISSING: "name what means missing with --missing",
+    Remedy.KEEP_LABELS: "if one is a label, keep it with --not-missing",
     Remedy.NUMBERS: "name its --decimal or --thousands mark, or leave it out with --drop",
     Remedy.MARKS: "name its --decimal or --thousands mark",
     Remedy.DATES: "make features of it with --dates features",

@@ -17,7 +17,8 @@ RowPlaces = dict[str, np.ndarray | None]  # of each view
 def align(tables: Mapping[str, Table], training: bool) -> tuple[pd.Index, RowPlaces]:
     """The rows of all views together, and where each of them lies in each view.
 
-    Frames align by label: the first frame's order, then new labels as they appear. Arrays align by position.
+    Frames align by label: the first frame's order, then new labels as they appear. Arrays align by position, so that
+    frames beside them must have the same labels in the same order.
 
     Returns
     -------
@@ -30,15 +31,13 @@ def align(tables: Mapping[str, Table], training: bool) -> tuple[pd.Index, RowPla
     if not indexed:
         return pd.RangeIndex(next(iter(arrays.values()))), dict.fromkeys(arrays)
     union = next(iter(indexed.values()))
+    if arrays:
+        return rows_to_follow(indexed, arrays), dict.fromkeys(tables)
     if all(union.equals(index) for index in indexed.values()):  # nothing to match: labels may repeat
-        if arrays:
-            _check_same_length(indexed, arrays)
         return union, dict.fromkeys(tables)
     for name, index in indexed.items():
         check_unique_rows(index, name)
-    if arrays:
-        _check_same_rows(indexed, arrays)
-    elif training:
+    if training:
         _check_rows_in_common(indexed)
     for index in indexed.values():
         new = union.get_indexer(index) < 0
@@ -50,21 +49,27 @@ def align(tables: Mapping[str, Table], training: bool) -> tuple[pd.Index, RowPla
 
 
 def _warn_few_in_common(indexed: Mapping[str, pd.Index], union: pd.Index) -> None:
-    """Rows that a view lacks are missing there; where that is much, the labels may be meant to match and do not."""
-    few = {
+    """Rows that a view lacks are missing there; where the labels may be meant to match and do not, say so."""
+    odd = {
         name: len(index)
         for name, index in indexed.items()
-        if any(2 * int(index.isin(other).sum()) <= min(len(index), len(other)) for other in indexed.values())
+        if any(_seem_to_be_the_same(index, other) for other in indexed.values())
     }
-    if few:
-        sizes = ", ".join(f"{name!r} has {n:,}" for name, n in few.items())
+    if odd:
+        sizes = ", ".join(f"{name!r} has {n:,}" for name, n in odd.items())
         shared = int(np.all([union.isin(index) for index in indexed.values()], axis=0).sum())
         warnings.warn(
             f"of {len(union):,} rows {shared:,} are in all views ({sizes}): a row that a view lacks is missing there. "
-            "If all views have the same rows, check their row names.",
+            "If all views have the same rows, give them the same index, or give arrays, which are matched by position.",
             UserWarning,
             stacklevel=4,
         )
+
+
+def _seem_to_be_the_same(index: pd.Index, other: pd.Index) -> bool:
+    """Do the labels differ where the rows may be the same: as many rows, or half of the labels or fewer in common?"""
+    shared, fewer = int(index.isin(other).sum()), min(len(index), len(other))
+    return 2 * shared <= fewer or (len(index) == len(other) and shared < fewer)
 
 
 def _check_array_lengths(tables: Mapping[str, Table]) -> None:
@@ -77,31 +82,30 @@ def _check_array_lengths(tables: Mapping[str, Table]) -> None:
         )
 
 
-def _check_same_rows(indexed: Mapping[str, pd.Index], arrays: Mapping[str, int]) -> None:
-    """Arrays beside frames: they follow the first frame, so there is only one set of rows."""
-    _check_same_length(indexed, arrays)
-    first, order = next(iter(indexed.items()))
-    array = next(iter(arrays))
-    for name, index in indexed.items():
-        if len(index) != len(order) or (order.get_indexer(index) < 0).any():
-            raise ValueError(
-                f"views {first!r} and {name!r} have different row labels, so view {array!r}, an array, "
-                f"cannot be matched. {_index_too(array)}"
-            )
+def rows_to_follow(indexed: Mapping[str, pd.Index], nameless: Mapping[str, int]) -> pd.Index:
+    """The rows of views that name them, for views that do not: those must all be the same, in the same order.
 
-
-def _check_same_length(indexed: Mapping[str, pd.Index], arrays: Mapping[str, int]) -> None:
-    first, order = next(iter(indexed.items()))
-    array, n_rows = next(iter(arrays.items()))
+    Parameters
+    ----------
+    indexed : view -> the labels of its rows
+    nameless : view without labels -> how many rows it has, as many in all
+    """
+    (first, order), (without, n_rows) = next(iter(indexed.items())), next(iter(nameless.items()))
+    give = f"Give {without!r} an index too: pd.DataFrame(X, index=...)."
     if len(order) != n_rows:
         raise ValueError(
-            f"view {array!r} is an array of {counted(n_rows, 'row')}, view {first!r} has {len(order)}. "
-            f"Arrays follow the rows of the first frame. {_index_too(array)}"
+            f"view {without!r} has {counted(n_rows, 'row')} without labels, view {first!r} has {len(order)}, and they "
+            f"are matched row by row. {give}"
         )
-
-
-def _index_too(array: str) -> str:
-    return f"Give {array!r} an index too: pd.DataFrame(X, index=...)."
+    for name, index in indexed.items():
+        if not index.equals(order):
+            same = len(index) == len(order) and index.isin(order).all() and order.isin(index).all()
+            how = "the same row labels in different orders" if same else "different row labels"
+            raise ValueError(
+                f"views {first!r} and {name!r} have {how}, so view {without!r}, which has none, cannot be matched "
+                f"row by row. {give}"
+            )
+    return order
 
 
 def _check_rows_in_common(indexed: Mapping[str, pd.Index]) -> None:

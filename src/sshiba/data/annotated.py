@@ -53,11 +53,22 @@ def annotated(data: Any, layer: str | Mapping[str, str] | None = None, obs: Sequ
     views: dict[str, Any] = {name: matrix(part, name, layers.get(name)) for name, part in parts.items()}
     for column in obs:
         if column not in data.obs:
-            raise ValueError(f"obs has no column {column!r}; it has {first_few(data.obs, 10) or 'none'}.")
+            raise ValueError(
+                f"obs has no column {column!r}; it has {first_few(data.obs, 10) or 'none'}.{_hint(column, parts)}"
+            )
         if column in views:
             raise ValueError(f"{column!r} is a modality and a column of obs, or named twice. Rename the column.")
         views[column] = data.obs[column]
     return views
+
+
+def _hint(column: str, parts: Mapping[str, Any]) -> str:
+    """Where a column of `obs` is to be found, if a modality has it."""
+    owners = [name for name, part in parts.items() if column in part.obs]
+    if not owners:
+        return ""
+    where = f"data[{owners[0]!r}].obs[{column!r}]"
+    return f" Modality {owners[0]!r} has one: add it to the dict, views[{column!r}] = {where}."
 
 
 def is_mudata(value: Any) -> bool:

@@ -11,11 +11,11 @@ from typing import Any
 
 import pandas as pd
 
+from .alignment import rows_to_follow
 from .annotated import MATRIX, Annotated, filled_mudata, is_anndata, is_mudata, modalities, mudata_of_deviations
 from .arrow_tables import Arrow
 from .frame_library import FrameLibrary
 from .polars_frames import Polars
-from .wording import counted
 
 PANDAS = FrameLibrary()
 LIBRARIES = (PANDAS, Polars(), Arrow(), Annotated())
@@ -62,7 +62,7 @@ def _lacks_row_names(given: Any, read: Any) -> bool:
 
 
 def _name_rows(views: dict[str, Any], nameless: list[str]) -> dict[str, Any]:
-    """Frames without row names are matched row by row: with one another, and with the first frame that has names."""
+    """Frames without row names are matched row by row: with one another, and with frames that have names."""
     if not nameless:
         return views
     lengths = {name: len(views[name]) for name in nameless}
@@ -75,18 +75,7 @@ def _name_rows(views: dict[str, Any], nameless: list[str]) -> dict[str, Any]:
     named = {name: view.index for name, view in views.items() if PANDAS.holds(view) and name not in nameless}
     if not named:
         return views
-    first, index = next(iter(named.items()))
-    if len(index) != lengths[nameless[0]]:
-        raise ValueError(
-            f"view {nameless[0]!r} has {counted(lengths[nameless[0]], 'row')} without names, view {first!r} has "
-            f"{len(index)}. Frames without row names follow the rows of the first that has them."
-        )
-    for name, other in named.items():
-        if len(other) != len(index) or (index.get_indexer(other) < 0).any():
-            raise ValueError(
-                f"views {first!r} and {name!r} name different rows, so view {nameless[0]!r}, which names none, cannot "
-                "be matched. Give it as a pandas frame with an index."
-            )
+    index = rows_to_follow(named, lengths)
     return {name: view.set_axis(index) if name in nameless else view for name, view in views.items()}
 
 

@@ -16,10 +16,10 @@ import pandas as pd
 from pandas.api import types as pdt
 
 from .advice import DataError, DataTypeError, Problem, Remedy
+from .coding import EXACT_INTEGER
 from .wording import counted, first_few, quoted
 
 BLOCK_CELLS = 2**18
-EXACT_INTEGER = 2**53  # above it a float64 no longer holds every integer
 
 _TEXT = (str, np.str_)
 _NUMBER = (RealNumber, Decimal, np.bool_)

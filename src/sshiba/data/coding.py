@@ -11,12 +11,14 @@ import pandas as pd
 
 from .wording import counted
 
+EXACT_INTEGER = 2**53  # above it a float64 no longer holds every integer
+
 
 @dataclass(frozen=True, eq=False)
 class Coding:
     """A fitted view's way between the user's values and the model's: user = centre + scale * model.
 
-    A view type makes it from the values alone; `container` and `dtypes` are set by who knows them.
+    A view type makes it from the values alone; `container`, `dtypes` and `column_names` are set by who knows them.
     """
 
     features: tuple  # column names as the user gave them; 0..D-1 for arrays
@@ -28,12 +30,30 @@ class Coding:
     container: str = "frame"  # what comes back: "array", "vector", "frame" or "series"
     dtypes: tuple[str, ...] = field(default=())  # one per column, for what comes back
     counts: tuple[bool, ...] = ()  # of a real view: which columns held whole numbers of 0 or more only
+    categories: tuple | None = None  # of a column of categories: all it had, seen or not
+    column_names: tuple = (None,)  # of the levels of the columns
     words: tuple[tuple[str, str] | None, ...] = ()  # of a binary view: what 0 and 1 are called, None: 0 and 1
 
     @property
     def latent_names(self) -> tuple:
         """The names of the latent features: the columns, or the classes."""
         return self.features if self.levels is None else self.levels
+
+    @property
+    def columns(self) -> pd.Index:
+        """The columns as pandas has them."""
+        index = column_index(self.features)
+        return index.set_names(list(self.column_names)) if index.nlevels == len(self.column_names) else index
+
+    @property
+    def labels(self) -> tuple | None:
+        """All labels that a column of classes may hold, seen or not."""
+        return self.levels if self.categories is None else self.categories
+
+    @property
+    def latent_index(self) -> pd.Index:
+        """The names of the latent features as pandas has them."""
+        return self.columns if self.levels is None else column_index(self.levels)
 
     @property
     def width(self) -> int:
@@ -70,26 +90,41 @@ def plain_names(columns: pd.Index) -> tuple:
 # Back to the user's containers --------------------------------------------------------------------------
 
 
-def restore_column(values: np.ndarray, dtype: str, levels: Sequence | None) -> Any:
-    """Decoded values (n,) in the user's dtype; means of numbers stay floats whatever the column was."""
+def restore_column(values: np.ndarray, dtype: str, categories: Sequence | None, whole: bool = False) -> Any:
+    """Decoded values (n,) in the user's dtype; means of numbers stay floats whatever the column was, unless `whole`."""
     if values.dtype.kind == "f":
-        return values.astype("float32" if dtype.lower() == "float32" else "float64")
+        return _restore_numbers(values, dtype, whole)
     if dtype.startswith("category"):
-        categories = None if levels is None else list(levels)
-        return pd.Categorical(values, categories=categories, ordered=dtype == ORDERED_CATEGORY)
+        known = None if categories is None else list(categories)
+        return pd.Categorical(values, categories=known, ordered=dtype == ORDERED_CATEGORY)
     if is_numpy_name(dtype):
         return restore_block(values, (dtype,))
     return pd.Series(values).astype(dtype).array  # type: ignore[call-overload]
 
 
+def _restore_numbers(values: np.ndarray, dtype: str, whole: bool) -> Any:
+    if whole and pd.api.types.is_integer_dtype(dtype):
+        return as_whole(values, dtype)
+    return values.astype("float32" if dtype.lower() == "float32" else "float64")
+
+
+def as_whole(values: np.ndarray, dtype: Any) -> Any:
+    """Numbers rounded to the nearest that an integer dtype, of NumPy or pandas, holds."""
+    kind: Any = pd.api.types.pandas_dtype(dtype)
+    plain = getattr(kind, "numpy_dtype", kind)
+    low, high = max(np.iinfo(plain).min, -EXACT_INTEGER), min(np.iinfo(plain).max, EXACT_INTEGER)
+    rounded = np.clip(np.rint(values), low, high).astype(plain)
+    return rounded if plain is kind else pd.array(rounded, dtype=kind)
+
+
 ORDERED_CATEGORY = "category[ordered]"
 
 
-def restore_block(values: np.ndarray, dtypes: Sequence[str]) -> np.ndarray:
+def restore_block(values: np.ndarray, dtypes: Sequence[str], whole: bool = False) -> np.ndarray:
     """Decoded values of any shape as a NumPy array of the one dtype that serves all columns."""
     names = set(dtypes)
     if values.dtype.kind == "f":
-        return values.astype("float32" if names == {"float32"} else "float64")
+        return _restore_numbers(values, names.pop() if len(names) == 1 else "float64", whole)
     if not all(is_numpy_name(name) for name in names):
         return values.astype(object)
     found = [np.dtype(name) for name in names]
@@ -106,18 +141,21 @@ def is_numpy_name(dtype: str) -> bool:
         return False
 
 
-def to_container(values: np.ndarray, coding: Coding, index: pd.Index) -> Any:
-    """Decoded values (n, D) in the container and the dtypes that the view was trained with."""
+def to_container(values: np.ndarray, coding: Coding, index: pd.Index, whole: bool = False) -> Any:
+    """Decoded values (n, D) in the container and the dtypes that the view was trained with.
+
+    Means of whole numbers come as floats; where `whole`, numbers are rounded for columns of an integer dtype.
+    """
     if coding.container == "array":
-        return restore_block(values, coding.dtypes)
+        return restore_block(values, coding.dtypes, whole)
     if coding.container == "vector":
-        return restore_block(values, coding.dtypes)[:, 0]
+        return restore_block(values, coding.dtypes, whole)[:, 0]
     if len(set(coding.dtypes)) == 1 and is_numpy_name(coding.dtypes[0]):
-        frame = labelled_frame(restore_block(values, coding.dtypes[:1]), coding.features, index)
+        frame = labelled_frame(restore_block(values, coding.dtypes[:1], whole), coding.columns, index)
     else:
-        columns = [restore_column(column, d, coding.levels) for column, d in zip(values.T, coding.dtypes)]
+        columns = [restore_column(column, d, coding.labels, whole) for column, d in zip(values.T, coding.dtypes)]
         frame = pd.DataFrame(dict(enumerate(columns)), index=index)
-        frame.columns = column_index(coding.features)
+        frame.columns = coding.columns
     return frame.iloc[:, 0] if coding.container == "series" else frame
 
 
@@ -131,7 +169,9 @@ def fill_cells(cells: Any, rows: np.ndarray, new: Any) -> Any:
     holes[rows < 0] = True
     if not holes.any():
         return filled
-    if filled.dtype.kind in "iub" and new.dtype.kind == "f":
+    if filled.dtype.kind in "iu" and new.dtype.kind == "f":
+        new = as_whole(new, filled.dtype)
+    elif filled.dtype.kind == "b" and new.dtype.kind == "f":
         filled = filled.astype("float64" if is_numpy else "Float64")
     if isinstance(filled, pd.Categorical):
         new = np.asarray(new)
@@ -145,7 +185,8 @@ def fill_cells(cells: Any, rows: np.ndarray, new: Any) -> Any:
 
 def labelled_frame(values: np.ndarray, columns: Iterable, index: pd.Index) -> pd.DataFrame:
     """A frame around an array: no copy, no guess at dtypes."""
-    return pd.DataFrame(values, index=index, columns=column_index(columns), dtype=values.dtype, copy=False)
+    named = columns if isinstance(columns, pd.Index) else column_index(columns)
+    return pd.DataFrame(values, index=index, columns=named, dtype=values.dtype, copy=False)
 
 
 def column_index(names: Iterable) -> pd.Index:

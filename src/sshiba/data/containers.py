@@ -13,7 +13,7 @@ from scipy import sparse
 from .advice import DataError, Problem, Remedy
 from .cells import shared_numpy_dtype
 from .coding import ORDERED_CATEGORY, Coding
-from .markers import without_markers
+from .markers import Markers, without_markers
 from .wording import counted, first_few
 
 _NARROW = {"boolean": "bool", "integer": "int64", "floating": "float64", "mixed-integer-float": "float64"}
@@ -27,7 +27,7 @@ class Table:
     container: str  # "array", "vector", "frame" or "series"
     array_dtype: np.dtype | None = None  # of the user's array, which text and masked arrays lose in a frame
     label: Any = None  # the name of a series
-    markers: dict[Any, int] = field(default_factory=dict)  # how many texts of each column were taken for missing
+    markers: dict[Any, Markers] = field(default_factory=dict)  # the texts of each column that were taken for missing
 
     @property
     def has_index(self) -> bool:

@@ -15,12 +15,12 @@ from .schema import Schema
 from .wording import first_few
 
 
-def to_user(schema: Schema, name: str, values: np.ndarray, index: pd.Index) -> Any:
-    """Decided values in the model's units -> the user's units, labels, dtypes and container."""
+def to_user(schema: Schema, name: str, values: np.ndarray, index: pd.Index, whole: bool = False) -> Any:
+    """Decided values in the model's units -> the user's units, labels, dtypes and container (as in `to_container`)."""
     coding = schema.codings[name]
     decoded = schema.types[name].decode(np.asarray(values), coding)
     warn_negative_counts(coding, decoded)
-    return to_container(decoded, coding, index)
+    return to_container(decoded, coding, index, whole)
 
 
 def warn_negative_counts(coding: Coding, decoded: np.ndarray) -> None:
@@ -47,7 +47,7 @@ def std_to_user(schema: Schema, name: str, std: np.ndarray, index: pd.Index) -> 
     coding = schema.codings[name]
     values = np.asarray(std, dtype=np.float64)
     by_class = coding.levels is not None and values.shape[1] == coding.width
-    names = coding.latent_names if by_class else coding.features
+    names = coding.latent_index if by_class else coding.columns
     values = values * (coding.scale if len(names) == coding.width else 1.0)
     if coding.container in ("array", "vector"):
         return values if by_class or coding.container == "array" else values[:, 0]
@@ -58,7 +58,7 @@ def std_to_user(schema: Schema, name: str, std: np.ndarray, index: pd.Index) -> 
 def fill(schema: Schema, name: str, given: Any, values: np.ndarray, index: pd.Index) -> Any:
     """A copy of what the user gave for a view, its holes filled with `values` (as in `to_user`).
 
-    Container, names, dtypes and observed cells stay; integers become floats where means fill their holes.
+    Container, names, dtypes and observed cells stay; means that fill holes of an integer dtype are rounded.
     The rows are those of `index`, so rows that the view lacked are added.
     """
     coding = schema.codings[name]
@@ -90,7 +90,7 @@ def _fill_frame(
         if place < 0:
             columns[j] = column if given.index.equals(index) else column.reindex(index)
         else:
-            new = restore_column(decoded[:, place], dtypes[j], coding.levels)
+            new = restore_column(decoded[:, place], dtypes[j], coding.labels)
             cells = column.to_numpy() if isinstance(column.dtype, np.dtype) else column.array
             cells = fill_cells(cells, rows, new)
             columns[j] = pd.Series(cells, index=index, dtype=cells.dtype)  # a frame would guess at objects

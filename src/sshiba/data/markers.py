@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterable
+import warnings
+from collections import Counter
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 import pandas as pd
 from pandas.api import types as pdt
 
+from .advice import DataWarning, Problem, Remedy
 from .wording import counted, first_few
 
 logger = logging.getLogger("sshiba")
@@ -21,6 +25,8 @@ MISSING = frozenset(
         *("NA", "NULL", "NaN", "None", "n/a", "nan", "null"),
     )
 )
+# Those that a person may mean as a label.
+WORDS = frozenset(("N/A", "NA", "NULL", "None", "n/a", "null"))
 # Small letters. They may be labels, so they are only pointed out.
 SUSPECTS = frozenset(
     (
@@ -36,35 +42,53 @@ def is_text(dtype: Any) -> bool:
     return pdt.is_object_dtype(dtype) or isinstance(dtype, pd.StringDtype)
 
 
-def marked(column: pd.Series, also: Iterable[str] = ()) -> np.ndarray:
-    """Where a column of text says missing; `also` are markers besides pandas' own."""
-    markers = MISSING.union(also)
-    return np.fromiter((isinstance(cell, str) and cell.strip() in markers for cell in column), bool, len(column))
+@dataclass(frozen=True)
+class Markers:
+    """The texts of one column that were taken for missing, and how often each occurs."""
+
+    texts: Counter[str]
+    among_labels: bool  # is the rest of the column text, too?
 
 
-def without_markers(frame: pd.DataFrame, also: Iterable[str] = ()) -> tuple[pd.DataFrame, dict[Any, int]]:
-    """The frame with its markers missing (itself where it has none), and how many each column had."""
-    counts: dict[Any, int] = {}
+def without_markers(frame: pd.DataFrame, markers: frozenset[str] = MISSING) -> tuple[pd.DataFrame, dict[Any, Markers]]:
+    """The frame with its markers missing (itself where it has none), and what they were in each column."""
+    taken: dict[Any, Markers] = {}
     if not any(is_text(dtype) for dtype in frame.dtypes.unique()):
-        return frame, counts
-    also = frozenset(also)
+        return frame, taken
     found = frame
     for place, (name, dtype) in enumerate(zip(frame.columns, frame.dtypes)):
         if not is_text(dtype):
             continue
         column = frame.iloc[:, place]
-        holes = marked(column, also)
-        if holes.any():
+        texts = Counter(cell for cell in column if isinstance(cell, str))
+        own = Counter({text: n for text, n in texts.items() if text.strip() in markers})
+        if own:
             found = frame.copy(deep=False) if found is frame else found
-            found.isetitem(place, column.where(~holes, None).array)
-            counts[name] = int(holes.sum())
-    return found, counts
+            seen = np.fromiter((not isinstance(cell, str) or cell not in own for cell in column), bool, len(column))
+            found.isetitem(place, column.where(seen, None).array)
+            taken[name] = Markers(own, among_labels=len(texts) > len(own))
+    return found, taken
 
 
-def log_markers(counts: dict[Any, int]) -> None:
-    if counts:
-        cells, columns = counted(sum(counts.values()), "cell"), counted(len(counts), "column")
-        logger.info("taken for missing: %s of %s, %s", cells, columns, first_few(counts, 10))
+def tell_markers(taken: Mapping[Any, Markers], words: Iterable[str] = WORDS) -> None:
+    """Log what was taken for missing; one warning for all `words` among labels, since they may be labels themselves."""
+    if not taken:
+        return
+    n_cells = sum(sum(own.texts.values()) for own in taken.values())
+    cells, columns = counted(n_cells, "cell"), counted(len(taken), "column")
+    logger.info("taken for missing: %s of %s, %s", cells, columns, first_few(taken, 10))
+    words = frozenset(words)
+    labels: Counter[str] = Counter()
+    where = []
+    for name, own in taken.items():
+        texts = Counter({text: n for text, n in own.texts.items() if own.among_labels and text.strip() in words})
+        labels += texts
+        where += [name] if texts else []
+    if labels:
+        verb = "is" if len(labels) == 1 else "are"
+        cells = counted(sum(labels.values()), "cell")
+        what = f"{first_few(labels, 6)} {verb} taken for missing in {cells} of {first_few(where, 10)}"
+        warnings.warn(DataWarning(Problem(what, (Remedy.KEEP_LABELS,))), stacklevel=3)
 
 
 def suspects(labels: Iterable[Any]) -> list[str]:

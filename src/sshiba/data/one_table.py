@@ -15,9 +15,10 @@ import pandas as pd
 from .advice import DataError, DataWarning, Problem
 from .cells import column_kind
 from .coding import Coding, plain_names
-from .markers import log_markers, without_markers
+from .markers import tell_markers, without_markers
 from .refusing import is_constant_text, refusal
 from .spellings import holds_yes_no
+from .types import VIEW_TYPES, says_type
 from .wording import counted, first_few, quoted
 
 logger = logging.getLogger("sshiba")
@@ -49,21 +50,21 @@ def split_training(frame: pd.DataFrame, option: Mapping[Any, Any] | None) -> Spl
     ----------
     frame : DataFrame
     option : mapping, optional
-        View name -> its columns, or (columns, type), or a type alone where the name is that of a column or of one
-        of the views made by type. Columns that are not named are split by type.
+        View name -> its columns (one, or a list), or (columns, type), or a type alone where the name is that of a
+        column or of one of the views made by type. Columns that are not named are split by type.
     """
     _check_columns(frame)
     frame, markers = without_markers(frame)
-    log_markers(markers)
+    tell_markers(markers)
     columns: dict[str, list] = {}
     types: dict[Any, Any] = {}
     for name, given in (option or {}).items():
-        if _names_columns(given):
-            columns[name] = _columns_of(given, frame, name)
-        elif isinstance(given, tuple) and len(given) == 2 and _names_columns(given[0]):
+        if says_type(given):
+            types[name] = given
+        elif isinstance(given, tuple) and len(given) == 2 and (_is_list(given[0]) or says_type(given[1])):
             columns[name], types[name] = _columns_of(given[0], frame, name), given[1]
         else:
-            types[name] = given
+            columns[name] = _columns_of(given, frame, name)
     used = [column for some in columns.values() for column in some]
     twice = sorted({str(column) for column in used if used.count(column) > 1})
     if twice:
@@ -86,17 +87,21 @@ def same_name(a: Any, b: Any) -> bool:
     return isinstance(a, str) == isinstance(b, str) and isinstance(a, bool) == isinstance(b, bool) and bool(a == b)
 
 
-def _names_columns(given: Any) -> bool:
+def _is_list(given: Any) -> bool:
     return isinstance(given, Sequence | pd.Index | np.ndarray) and not isinstance(given, str | tuple)
 
 
-def _columns_of(wanted: Any, frame: pd.DataFrame, name: str) -> list:
+def _columns_of(given: Any, frame: pd.DataFrame, name: str) -> list:
+    wanted = list(given) if _is_list(given) else [given]
     unknown = [column for column in wanted if column not in frame]
+    if unknown and not _is_list(given):
+        known = f"the columns are {first_few(frame, 10)}, the types {first_few(VIEW_TYPES, 10)}"
+        raise ValueError(f"view {name!r}: {quoted(given)} is no column and no view type; {known}.")
     if unknown:
         raise ValueError(f"view {name!r}: there is no column {first_few(unknown)}; there are {first_few(frame, 10)}.")
-    if len(wanted) == 0:
+    if not wanted:
         raise ValueError(f"view {name!r} has no columns.")
-    return list(wanted)
+    return wanted
 
 
 def _check_columns(frame: pd.DataFrame) -> None:
@@ -181,13 +186,12 @@ def split_new(frame: pd.DataFrame, codings: Mapping[str, Coding]) -> dict[str, A
     return views
 
 
-def merge_columns(frame: pd.DataFrame, parts: Mapping[str, Any], zero: bool = False) -> pd.DataFrame:
-    """The user's table with its columns taken from the views; others as they are, or 0."""
+def merge_columns(frame: pd.DataFrame, parts: Mapping[str, Any], others: pd.DataFrame) -> pd.DataFrame:
+    """The user's table with its columns taken from the views, and from `others` where no view has them."""
     columns = _columns(parts)
     out = {}
     for place, name in enumerate(frame.columns):
-        other = pd.Series(0.0, index=frame.index) if zero else frame[name]
-        column = columns.get(name, other)
+        column = columns[name] if name in columns else others[name]
         out[place] = pd.Series(column.array, index=frame.index, dtype=column.dtype)
     result = pd.DataFrame(out, index=frame.index)
     result.columns = frame.columns
@@ -196,7 +200,10 @@ def merge_columns(frame: pd.DataFrame, parts: Mapping[str, Any], zero: bool = Fa
 
 def columns_absent_from(parts: Mapping[str, Any], frame: pd.DataFrame) -> pd.DataFrame:
     """The columns of the views that a table lacks."""
-    return pd.DataFrame({name: column for name, column in _columns(parts).items() if name not in frame})
+    absent = pd.DataFrame({name: column for name, column in _columns(parts).items() if name not in frame})
+    if absent.columns.nlevels == frame.columns.nlevels:
+        absent.columns = absent.columns.set_names(list(frame.columns.names))
+    return absent
 
 
 def whole_table(parts: Mapping[str, Any], order: Sequence[Any]) -> pd.DataFrame:

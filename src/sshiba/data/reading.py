@@ -20,7 +20,7 @@ from .advice import DataTypeError, DataWarning, Problem, Remedy
 from .alignment import align
 from .border import as_views
 from .containers import Table, match_columns, read_table
-from .markers import is_text, log_markers, suspects
+from .markers import is_text, suspects, tell_markers
 from .one_table import SplitTable, is_one_table, split_new, split_training
 from .schema import Schema
 from .spellings import spellings, text_counts
@@ -55,7 +55,13 @@ def read_training(
     index, rows = align(tables, training=True)
     schema = Schema({}, {}, dict(split.reasons), split.columns)
     data = {}
-    log_markers({column: n for table in tables.values() for column, n in table.markers.items()})
+    tell_markers(
+        {
+            column if table.frame.shape[1] > 1 else name: own
+            for name, table in tables.items()
+            for column, own in table.markers.items()
+        }
+    )
     for name, table in tables.items():
         if name in given:
             view = as_view(given[name], name)
@@ -64,7 +70,8 @@ def read_training(
         coding = view.make_coding(view.learn(table.frame, name), name)
         view.check_options(name, coding.width)
         schema.types[name] = view
-        schema.codings[name] = replace(coding, container=table.container, dtypes=table.dtypes)
+        names = tuple(table.frame.columns.names)
+        schema.codings[name] = replace(coding, container=table.container, dtypes=table.dtypes, column_names=names)
         data[name] = view.encode(table.frame, name, coding, dtype).take(rows[name])
     _warn_labels(schema, tables)
     return schema, data, index

@@ -41,9 +41,9 @@ def normalise_labels(frame: pd.DataFrame, known: Mapping[Any, Iterable[Any]] | N
     Parameters
     ----------
     frame : DataFrame
-        Its columns of text are looked at.
+        Its columns of text and of categories are looked at.
     known : mapping of column to labels, optional
-        Spellings to take where a label has one of them; else the most frequent one is taken.
+        Spellings to take where a label has one of them; else the most frequent one, without blanks around it, is taken.
 
     Returns
     -------
@@ -51,13 +51,19 @@ def normalise_labels(frame: pd.DataFrame, known: Mapping[Any, Iterable[Any]] | N
     """
     found = frame.copy(deep=False)
     for place, (name, dtype) in enumerate(zip(frame.columns, frame.dtypes)):
-        if not is_text(dtype):
+        if not is_text(dtype) and not isinstance(dtype, pd.CategoricalDtype):
             continue
         column = frame.iloc[:, place]
-        best = {fold: ways[0] for fold, ways in spellings(text_counts(column)).items()}
+        counts = Counter(cell.strip() for cell in column if isinstance(cell, str))
+        best = {fold: ways[0] for fold, ways in spellings(counts).items()}
         best |= {folded(label): label for label in (known or {}).get(name, ()) if isinstance(label, str)}
-        cells = [best[folded(cell)] if isinstance(cell, str) else cell for cell in column]
-        found.isetitem(place, pd.Series(cells, dtype=dtype).array)
+
+        def spelled(label: Any, best: Mapping[str, str] = best) -> Any:
+            return best.get(folded(label), label.strip()) if isinstance(label, str) else label
+
+        if isinstance(dtype, pd.CategoricalDtype):
+            dtype = pd.CategoricalDtype(list(dict.fromkeys(map(spelled, dtype.categories))), dtype.ordered)
+        found.isetitem(place, pd.Series([spelled(cell) for cell in column], dtype=dtype).array)
     return found
 
 
@@ -72,6 +78,10 @@ def text_counts(column: pd.Series) -> Counter[str]:
 def holds_yes_no(frame: pd.DataFrame) -> bool:
     """Does every column hold 0 / 1 / True / False, or one pair of words such as yes / no?"""
     return all(holds_only_zero_one(part) or _is_pair(part.iloc[:, 0]) for _, part in column_parts(frame))
+
+
+def says_yes_no(text: str) -> bool:
+    return folded(text) in MEANING
 
 
 def _is_pair(column: pd.Series) -> bool:
@@ -90,7 +100,7 @@ def words_to_numbers(frame: pd.DataFrame) -> pd.DataFrame:
             continue
         column = frame.iloc[:, place]
         counts = text_counts(column)
-        if counts and all(folded(text) in MEANING for text in counts):
+        if counts and all(map(says_yes_no, counts)):
             found = frame.copy(deep=False) if found is frame else found
             numbers = {text: MEANING[folded(text)] for text in counts}
             cells = [numbers[cell] if isinstance(cell, str) else cell for cell in column]

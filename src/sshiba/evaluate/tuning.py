@@ -8,7 +8,7 @@ from __future__ import annotations
 import itertools
 import warnings
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, fields, replace
 from typing import Any, Generic, TypeVar
 
 import numpy as np
@@ -124,8 +124,12 @@ def configured(model: M, types: Mapping[str, View], options: Mapping[str, Any]) 
         name, dot, option = key.rpartition(".")
         if not dot:
             continue
-        if name not in types or not hasattr(types[name], option):
+        if name not in types:
             raise ValueError(f"unknown option {key!r}: give 'view.option', with a view of {list(types)}.")
+        known = [field.name for field in fields(types[name])]
+        if option not in known:
+            kind = type(types[name]).__name__
+            raise ValueError(f"unknown option {option!r} of view {name!r}, which is {kind}: it has {known}.")
         types[name] = replace(types[name], **{option: value})
     own = {key: value for key, value in options.items() if "." not in key}
     return clone(model).set_params(views=types, **own)

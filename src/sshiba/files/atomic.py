@@ -9,9 +9,21 @@ from contextlib import contextmanager
 from pathlib import Path
 
 
+def check_place(path: str | Path) -> None:
+    """Refuse a file that cannot be written, before any work is done for it."""
+    target, folder = Path(path).absolute(), str(Path(path).parent)
+    if target.is_dir():
+        raise IsADirectoryError(f"{str(path)!r} is a folder; name a file in it.")
+    if not target.parent.is_dir():
+        raise FileNotFoundError(f"there is no folder {folder!r} to write {str(path)!r} into.")
+    if not os.access(target.parent, os.W_OK):
+        raise PermissionError(f"nothing may be written into the folder {folder!r}.")
+
+
 @contextmanager
-def replacing(path: str) -> Iterator[Path]:
+def replacing(path: str | Path) -> Iterator[Path]:
     """A file beside the target that takes its place when all went well: nobody ever sees half of it."""
+    check_place(path)
     target = Path(path).absolute()
     handle, name = tempfile.mkstemp(prefix=f".{target.name}.", suffix=target.suffix, dir=target.parent)
     os.close(handle)

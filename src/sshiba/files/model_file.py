@@ -5,12 +5,11 @@ from __future__ import annotations
 import json
 import zipfile
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, fields
+from dataclasses import asdict, fields
 from pathlib import Path
 from typing import Any
 
 import numpy as np
-import pandas as pd
 from safetensors import SafetensorError
 from safetensors.numpy import load as load_arrays
 from safetensors.numpy import save as save_arrays
@@ -23,6 +22,7 @@ from ..data.types import VIEW_TYPES, View
 from ..fitted.fitted import Fitted
 from ..fitting.restarts import Restart
 from .atomic import replacing
+from .stored_labels import plain, tagged, tagged_index, untagged, untagged_index
 
 FORMAT = "sshiba-model"
 VERSION = 1
@@ -33,30 +33,18 @@ class ModelFileError(ValueError):
     """A file that is not a whole model of a known version."""
 
 
-@dataclass(frozen=True)
-class StoredModel:
-    """What a model file holds: the fit, and the settings it was made with."""
-
-    fit: Fitted
-    settings: dict[str, Any]  # of the estimator, all but views, priors and callback
-    priors: Priors
-
-
-def save_model(model: StoredModel, path: str | Path) -> None:
+def save_model(fit: Fitted, path: str | Path) -> None:
     """Write beside the target, then rename: a killed process leaves the old file or the new one."""
-    header, arrays = pack(model)
-    path = Path(path)
-    if not path.parent.is_dir():
-        raise FileNotFoundError(f"there is no folder {str(path.parent)!r} to save the model in.")
+    header, arrays = pack(fit)
     with (
-        replacing(str(path)) as temporary,
+        replacing(path) as temporary,
         zipfile.ZipFile(temporary, "w", zipfile.ZIP_STORED) as archive,
     ):
         archive.writestr(JSON_NAME, json.dumps(header, indent=1, allow_nan=True))
         archive.writestr(ARRAYS_NAME, save_arrays(arrays))
 
 
-def load_model(path: str | Path) -> StoredModel:
+def load_model(path: str | Path) -> Fitted:
     """Read what `save_model` wrote; it predicts the same to the last bit."""
     if not Path(path).is_file():
         raise FileNotFoundError(f"there is no file {str(path)!r}.")
@@ -89,14 +77,14 @@ def load_model(path: str | Path) -> StoredModel:
 # ------------------------------------------------------------------------------------------------- pack, unpack
 
 
-def pack(model: StoredModel) -> tuple[dict[str, Any], dict[str, np.ndarray]]:
-    fit, schema = model.fit, model.fit.schema
+def pack(fit: Fitted) -> tuple[dict[str, Any], dict[str, np.ndarray]]:
+    schema = fit.schema
     header = {
         "format": FORMAT,
         "version": VERSION,
         "provenance": fit.provenance,
-        "settings": {name: plain(value) for name, value in model.settings.items()},
-        "priors": asdict(model.priors),
+        "settings": {name: plain(value) for name, value in fit.settings.items() if name != "priors"},
+        "priors": asdict(fit.settings["priors"]),
         "n_rows": len(fit.factors),
         "reading": fit.reading,
         "one_table": schema.one_table,
@@ -110,7 +98,7 @@ def pack(model: StoredModel) -> tuple[dict[str, Any], dict[str, np.ndarray]]:
             }
             for name, coding in schema.codings.items()
         ],
-        "index": [tagged(label) for label in fit.index] if not isinstance(fit.index, pd.RangeIndex) else None,
+        "index": tagged_index(fit.index),
         "result": {
             "elbo": fit.elbo,
             "n_iter": fit.n_iter,
@@ -128,7 +116,7 @@ def pack(model: StoredModel) -> tuple[dict[str, Any], dict[str, np.ndarray]]:
     return header, {name: np.ascontiguousarray(array) for name, array in arrays.items()}
 
 
-def unpack(header: dict[str, Any], arrays: dict[str, np.ndarray]) -> StoredModel:
+def unpack(header: dict[str, Any], arrays: dict[str, np.ndarray]) -> Fitted:
     types, codings, views = {}, {}, []
     for i, entry in enumerate(header["views"]):
         name = entry["name"]
@@ -138,15 +126,14 @@ def unpack(header: dict[str, Any], arrays: dict[str, np.ndarray]) -> StoredModel
     inferred = {entry["name"]: entry["inferred"] for entry in header["views"] if entry["inferred"] is not None}
     schema = Schema(types, codings, inferred, unpack_columns(header, codings))
     posterior, priors = Posterior(tuple(views)), unpack_priors(header["priors"])
-    settings, result = dict(header["settings"]), header["result"]
+    settings, result = {**header["settings"], "priors": priors}, header["result"]
     n_rows, n_components = header["n_rows"], posterior.n_components
-    labels = header["index"]
     fit = Fitted(
         schema=schema,
         spec=schema.model_spec(n_rows, priors, settings["missing"]),
         posterior=posterior,
         sharpness=tuple(float(c) for c in result["sharpness"]),
-        index=pd.RangeIndex(n_rows) if labels is None else pd.Index([untagged(label) for label in labels]),
+        index=untagged_index(header["index"], n_rows),
         factors=arrays["factors"],
         factors_std=arrays["factors_std"],
         r2=arrays["r2"],
@@ -156,7 +143,7 @@ def unpack(header: dict[str, Any], arrays: dict[str, np.ndarray]) -> StoredModel
         converged=result["converged"],
         restarts=tuple(Restart(**row, path=arrays[f"path.{i}"]) for i, row in enumerate(result["inits"])),
         provenance={str(key): str(value) for key, value in header["provenance"].items()},
-        dtype=settings["dtype"],
+        settings=settings,
         reading=header.get("reading"),
     )
     sizes = [
@@ -169,7 +156,7 @@ def unpack(header: dict[str, Any], arrays: dict[str, np.ndarray]) -> StoredModel
     ]
     if any(found != expected for found, expected in sizes):
         raise ModelFileError("the sizes of its arrays do not fit together")
-    return StoredModel(fit, settings, priors)
+    return fit
 
 
 def unpack_columns(header: Mapping[str, Any], codings: Mapping[str, Coding]) -> tuple:
@@ -210,6 +197,8 @@ def pack_coding(coding: Coding) -> dict[str, Any]:
     return {
         "features": [tagged(name) for name in coding.features],
         "levels": None if coding.levels is None else [tagged(level) for level in coding.levels],
+        "categories": None if coding.categories is None else [tagged(label) for label in coding.categories],
+        "column_names": [tagged(name) for name in coding.column_names],
         "container": coding.container,
         "dtypes": list(coding.dtypes),
         "counts": list(coding.counts),
@@ -218,9 +207,12 @@ def pack_coding(coding: Coding) -> dict[str, Any]:
 
 
 def unpack_coding(entry: dict[str, Any], arrays: dict[str, np.ndarray]) -> Coding:
+    categories = entry.get("categories")
     return Coding(
         features=tuple(untagged(name) for name in entry["features"]),
         levels=None if entry["levels"] is None else tuple(untagged(level) for level in entry["levels"]),
+        categories=None if categories is None else tuple(untagged(label) for label in categories),
+        column_names=tuple(untagged(name) for name in entry.get("column_names", [None])),
         container=entry["container"],
         dtypes=tuple(entry["dtypes"]),
         counts=tuple(entry.get("counts", ())),
@@ -259,26 +251,3 @@ def unpack_posterior(arrays: dict[str, np.ndarray], width: int) -> ViewPosterior
     named = {name: gamma_or_fixed(name) for name in ("alpha", "gamma", "tau")}
     second = cov.diagonal() + w_mean**2
     return ViewPosterior(w_mean, second, cov, arrays["b_mean"], arrays["b_var"], **named)
-
-
-# ------------------------------------------------------------------------------------------------------- labels
-
-
-def plain(value: Any) -> Any:
-    return value.item() if isinstance(value, np.generic) else value
-
-
-def tagged(label: Any) -> Any:
-    """A name or class label in JSON, with what JSON would forget: tuples and times; other things only by their text."""
-    label = plain(label)
-    if isinstance(label, tuple):
-        return {"tuple": [tagged(part) for part in label]}
-    if isinstance(label, pd.Timestamp):
-        return {"time": label.isoformat()}
-    return label if label is None or isinstance(label, str | bool | int | float) else str(label)
-
-
-def untagged(label: Any) -> Any:
-    if not isinstance(label, dict):
-        return label
-    return pd.Timestamp(label["time"]) if "time" in label else tuple(untagged(part) for part in label["tuple"])

@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, fields
 from typing import Any
 
+from ..data.markers import MISSING
 from .formats import FileError
 from .text_files import Dialect
 
@@ -18,7 +19,7 @@ class Reading:
 
     index: str | None = None  # column with the names of the rows; a first column without a name is taken by itself
     drop: Sequence[str] = ()  # columns to leave out of the model
-    missing: Sequence[str] = ()  # texts that mean missing, besides data.markers.MISSING
+    missing: Sequence[str] = ()  # texts that mean missing, besides MISSING
     not_missing: Sequence[str] = ()  # texts of MISSING that are labels
     normalise_labels: bool = False  # make spellings that differ only in case and blanks one
     dates: str | None = None  # "features" or "leave-out"; None: they are refused
@@ -39,6 +40,11 @@ class Reading:
     def decimal_mark(self) -> str | None:
         """As named, or the other one of the thousands mark that was named."""
         return self.decimal or {",": ".", ".": ","}.get(self.thousands or "")
+
+    @property
+    def markers(self) -> frozenset[str]:
+        """The texts that mean missing."""
+        return (MISSING - set(self.not_missing)) | set(self.missing)
 
 
 @dataclass(frozen=True)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -12,7 +13,7 @@ import numpy as np
 import pandas as pd
 
 from ..data.dates import date_columns, date_features
-from ..data.markers import MISSING, log_markers, without_markers
+from ..data.markers import Markers, is_text, tell_markers, without_markers
 from ..data.spellings import normalise_labels
 from ..data.wording import first_few
 from .formats import NO_NAME, STREAM, TEXTS, FileError, ending_of, needing
@@ -221,7 +222,11 @@ def _is_whole(column: pd.Series, path: str) -> bool:
 
 def _meant(frame: pd.DataFrame, how: Reading) -> pd.DataFrame:
     """A table that has numbers of its own: markers that are named are missing."""
-    frame, _ = without_markers(frame, how.missing)
+    frame, taken = without_markers(frame, how.markers)
+    _tell_markers(taken, how)
+    for place, dtype in enumerate(frame.dtypes):
+        if how.not_missing and is_text(dtype):
+            frame.isetitem(place, _labels(frame.iloc[:, place], how).array)
     numbers = pd.to_numeric(pd.Series(list(how.missing), dtype=object), errors="coerce").dropna()
     return frame.mask(frame.isin(list(numbers))) if len(numbers) else frame
 
@@ -231,10 +236,7 @@ def _understood(
 ) -> tuple[pd.DataFrame, dict[Any, NumberFormat], str]:
     """What the cells of a text file mean: numbers where all of a column are numbers, else text."""
     assert raw.dialect is not None
-    markers = (MISSING - set(how.not_missing)) | set(how.missing)
-    seen = {name: texts[name].where(~texts[name].str.strip().isin(markers)) for name in texts}
-    counts = {name: int((column.isna() & (texts[name] != "")).sum()) for name, column in seen.items()}
-    log_markers({name: n for name, n in counts.items() if n})
+    seen = {name: texts[name].where(~texts[name].str.strip().isin(how.markers)) for name in texts}
     numbers = {}
     for name, column in seen.items():
         known = column.dropna()
@@ -256,18 +258,16 @@ def _understood(
         else:
             own = levels.get(name)
             columns[name] = _labels(column, how) if own is None else _known_labels(column, own)
-    _warn_none({name: texts[name] for name in columns if name not in read}, markers)
+    taken = {name: Counter(texts[name][column.isna() & (texts[name] != "")]) for name, column in seen.items()}
+    _tell_markers({name: Markers(own, name not in read) for name, own in taken.items() if own}, how)
     values = pd.DataFrame({place: column.array for place, column in enumerate(columns.values())}, index=texts.index)
     values.columns = texts.columns
     return values, {name: form for name, (_, form) in read.items()}, decimal
 
 
-def _warn_none(labels: Mapping[Any, pd.Series], markers: frozenset[str]) -> None:
-    """pandas takes None for missing; among labels it may well be one."""
-    found = [name for name, texts in labels.items() if "None" in markers and (texts == "None").any()]
-    if found:
-        words = "'None' is taken for missing in %s; --not-missing None keeps it as a label."
-        logger.warning(words, first_few(found, 10))
+def _tell_markers(taken: Mapping[Any, Markers], how: Reading) -> None:
+    """Files write NA and null for missing; only None may well be a label, unless the user named it."""
+    tell_markers(taken, {"None"} - set(how.missing))
 
 
 def _labels(column: pd.Series, how: Reading) -> pd.Series:

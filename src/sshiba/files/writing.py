@@ -11,7 +11,7 @@ from typing import Any
 
 import pandas as pd
 
-from .atomic import replacing
+from .atomic import check_place, replacing
 from .formats import NO_NAME, STREAM, TEXTS, FileError, ending_of, needing, separator_of_ending
 from .text_files import Dialect
 
@@ -24,8 +24,7 @@ def check_target(path: str, force: bool, endings: Sequence[str] | None = None) -
         ending_of(path, endings)
     if Path(path).exists() and not force:
         raise FileError(f"{path!r} exists: choose another name, or --force to overwrite it.")
-    if not Path(path).absolute().parent.is_dir():
-        raise FileError(f"there is no folder {str(Path(path).parent)!r} to write {path!r} into.")
+    check_place(path)
 
 
 def write(frame: pd.DataFrame | pd.Series, path: str, like: Dialect | None = None) -> None:

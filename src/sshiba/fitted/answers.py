@@ -71,7 +71,7 @@ class Answers:
         coding = self.fit.schema.codings[name]
         if coding.container in ("array", "vector"):
             return values
-        return _column(pd.DataFrame(values, index=index, columns=list(coding.levels or coding.features)), column)
+        return _column(pd.DataFrame(values, index=index, columns=coding.latent_index), column)
 
     @fills_in_kind
     def impute(self, views: Any, return_std: bool = False) -> Any:
@@ -89,8 +89,9 @@ class Answers:
             filled[name] = fill(self.fit.schema, name, given[name], decided, index)
             stds[name] = std_to_user(self.fit.schema, name, np.where(seen[:, : std.shape[1]], 0.0, std), index)
         if is_one_table(views):
-            whole = merge_columns(views, filled)
-            return (whole, merge_columns(views, stds, zero=True)) if return_std else whole
+            whole = merge_columns(views, filled, views)
+            unknown = pd.DataFrame(np.nan, index=views.index, columns=views.columns)
+            return (whole, merge_columns(views, stds, unknown)) if return_std else whole
         return (filled, stds) if return_std else filled
 
     def influence(self, target: Any) -> dict[str, pd.Series]:
@@ -99,7 +100,7 @@ class Answers:
         rows = None if column is None else [column]
         found = influence(self.fit.posterior, self.fit.spec, self.fit.schema.place(name), rows)
         return {
-            other: pd.Series(found[self.fit.schema.place(other)], index=pd.Index(codings[other].latent_names))
+            other: pd.Series(found[self.fit.schema.place(other)], index=codings[other].latent_index)
             for other in codings
             if other != name
         }
@@ -117,8 +118,9 @@ class Answers:
         rng = np.random.default_rng(seed_sequence(random_state))
         drawn = draw_rows(self.fit.posterior, self.fit.spec, int(n), rng, self.fit.sharpness)
         index = pd.RangeIndex(n)
-        views = {name: to_user(self.fit.schema, name, x, index) for name, x in zip(self.fit.schema.types, drawn)}
-        return whole_table(views, self.fit.schema.columns) if self.fit.schema.one_table else views
+        schema = self.fit.schema
+        views = {name: to_user(schema, name, x, index, whole=True) for name, x in zip(schema.types, drawn)}
+        return whole_table(views, schema.columns) if schema.one_table else views
 
     def given(self, views: Any) -> Mapping[str, Any]:
         """What the user gives for new rows, as a dict of views."""

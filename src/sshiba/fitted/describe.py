@@ -11,7 +11,7 @@ import pandas as pd
 
 from ..core.explained import feature_relevance
 from ..core.predictive import noise_variance
-from ..data.coding import column_index, labelled_frame
+from ..data.coding import labelled_frame
 from ..fitting.restarts import Restart
 from .fitted import Fitted
 
@@ -60,7 +60,7 @@ def view_attributes(fit: Fitted, name: str) -> dict[str, Any]:
     by_factor = {"factor_relevance_": 1 / view.alpha.mean}
     if not coding.is_labelled:
         return {**by_feature_and_factor, **by_feature, **by_factor}
-    features = column_index(coding.latent_names)
+    features = coding.latent_index
     return {
         **{key: labelled_frame(values, fit.factor_names, features) for key, values in by_feature_and_factor.items()},
         **{key: pd.Series(values, features) for key, values in by_feature.items()},

@@ -41,12 +41,17 @@ class Fitted:
     converged: bool
     restarts: tuple[Restart, ...]
     provenance: dict[str, str]
-    dtype: str  # precision in which real views are stored
+    settings: dict[str, Any]  # of the estimator at the fit, all but views and callback
     reading: dict[str, Any] | None = None  # how the files of the data were read, in JSON values; None: no files
 
     @property
     def n_components(self) -> int:
         return self.posterior.n_components
+
+    @property
+    def dtype(self) -> str:
+        """The precision in which real views are stored."""
+        return self.settings["dtype"]
 
     @property
     def factor_names(self) -> list[str]:
@@ -63,7 +68,7 @@ def make_fitted(
     rows: Rows,
     restarts: Restarts,
     index: pd.Index,
-    dtype: str,
+    settings: dict[str, Any],
     earlier: Fitted | None = None,
     exact_rows: Rows | None = None,
 ) -> Fitted:
@@ -74,7 +79,7 @@ def make_fitted(
     best = restarts.best
     if best is None:
         assert earlier is not None  # some earlier restart was better
-        return replace(earlier, restarts=restarts.all)
+        return replace(earlier, restarts=restarts.all, settings=settings)
     assert best.state.stats is not None  # a run ends with a whole sweep
     posterior, shares = order_factors(best.state.posterior, best.state.stats)
     local = best.state.local if exact_rows is None else None
@@ -94,7 +99,7 @@ def make_fitted(
         converged=bool(best.converged),
         restarts=restarts.all,
         provenance=provenance(),
-        dtype=dtype,
+        settings=settings,
     )
 
 

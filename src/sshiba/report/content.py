@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import base64
-from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
@@ -23,10 +22,8 @@ MOST_BARS = 40
 MOST_BANDS = 400  # rows of the overview that a screen can tell apart
 
 
-def content(
-    fit: Fitted, settings: Mapping[str, Any], views: Any, checks: dict[str, Check] | None, fraction: float
-) -> dict[str, Any]:
-    """Everything on the page; `settings` are those of the estimator."""
+def content(fit: Fitted, views: Any, checks: dict[str, Check] | None, fraction: float) -> dict[str, Any]:
+    """Everything on the page."""
     table = views_table(fit)
     rows = np.sort(np.random.default_rng(0).permutation(len(fit.factors))[:MOST_POINTS])
     correlation = numbers.factor_correlation_data(fit)
@@ -48,7 +45,7 @@ def content(
         },
         "weights": _weights(fit),
         "relevance": [_relevance(fit, name) for name in fit.schema.types],
-        "provenance": {"words": sentences.provenance(fit, settings), "settings": _settings(fit, settings)},
+        "provenance": {"words": sentences.provenance(fit), "settings": _settings(fit)},
     }
     if views is not None:
         parts["overview"] = _overview(fit, views)
@@ -132,8 +129,8 @@ def _relevance(fit: Fitted, name: str) -> dict[str, Any]:
     }
 
 
-def _settings(fit: Fitted, settings: Mapping[str, Any]) -> list[list[str]]:
-    shown = {k: v for k, v in settings.items() if k not in ("views", "callback", "verbose")}
+def _settings(fit: Fitted) -> list[list[str]]:
+    shown = {name: value for name, value in fit.settings.items() if name != "verbose"}
     return [[name, str(value)] for name, value in shown.items()] + [
         [f"view {name}", repr(view)] for name, view in fit.schema.types.items()
     ]

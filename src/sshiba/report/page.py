@@ -12,7 +12,7 @@ from typing import Any
 from sklearn.base import clone
 
 from ..evaluate import check
-from ..files.atomic import replacing
+from ..files.atomic import check_place, replacing
 from ..fitted.answers import Answers
 from ..fitted.fitted import Fitted, fitted_of
 from .content import content
@@ -36,15 +36,14 @@ def write_report(model: Any, path: str | Path, views: Any = None, fraction: floa
         raise ValueError(f"fraction must be at least 0 and below 1, not {fraction!r}.")
     if views is not None:
         _check_rows(fit, views)
-    if not Path(path).parent.is_dir():
-        raise FileNotFoundError(f"there is no folder {str(Path(path).parent)!r} to write the report in.")
+    check_place(path)
     checks = None
     if views is not None and fraction:
-        settings = {"views": fit.schema.types, "n_init": 1, "callback": None, "verbose": 0}
+        settings = {**fit.settings, "views": fit.schema.types, "n_init": 1, "callback": None, "verbose": 0}
         checks = check(clone(model).set_params(**settings), Answers(fit).given(views), fraction)
-    parts = content(fit, model.get_params(deep=False), views, checks, fraction)
+    parts = content(fit, views, checks, fraction)
     page = build(parts, script, title or "What the fit found")
-    with replacing(str(path)) as temporary:
+    with replacing(path) as temporary:
         Path(temporary).write_text(page, encoding="utf-8")
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -117,8 +117,8 @@ def held_out(scores: pd.DataFrame, fraction: float) -> str:
     return " ".join(words)
 
 
-def provenance(fit: Fitted, settings: Mapping[str, Any]) -> str:
-    made = fit.provenance
-    seed = "no fixed seed" if settings["random_state"] is None else f"seed {settings['random_state']}"
+def provenance(fit: Fitted) -> str:
+    made, chosen = fit.provenance, fit.settings["random_state"]
+    seed = "no fixed seed" if chosen is None else f"seed {chosen}"
     when, versions = made.get("fitted", "an unknown day"), [f"{k} {v}" for k, v in made.items() if k != "fitted"]
     return f"Fitted on {when.replace('T', ' at ')} with {seed}; {listed(versions)}."

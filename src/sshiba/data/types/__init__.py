@@ -1,5 +1,7 @@
 """View types as the user sees them, one file each: options, and how values are coded. A new one joins VIEW_TYPES."""
 
+from typing import Any
+
 from .binary import Binary
 from .categorical import Categorical
 from .real import Real
@@ -8,4 +10,11 @@ from .view import View
 # The more special the later: a type not given is the last one that recognises the data.
 VIEW_TYPES: dict[str, type[View]] = {"real": Real, "binary": Binary, "categorical": Categorical}
 
-__all__ = ["VIEW_TYPES", "Binary", "Categorical", "Real", "View"]
+__all__ = ["VIEW_TYPES", "Binary", "Categorical", "Real", "View", "says_type"]
+
+
+def says_type(given: Any) -> bool:
+    """Is this a view type as the user may say it: `Real()`, `Real` or "real"?"""
+    if isinstance(given, str):
+        return given in VIEW_TYPES
+    return isinstance(given, View) or (isinstance(given, type) and issubclass(given, View))

@@ -15,13 +15,15 @@ from ..cells import not_zero_one, observed_mask, read_numbers, refuse_cells, sta
 from ..coding import Coding, plain_names, unit_coding
 from ..learned import NumberSummary, YesNoSummary
 from ..markers import is_text
-from ..spellings import holds_yes_no, text_counts, word_pair, words_to_numbers
+from ..spellings import holds_yes_no, says_yes_no, text_counts, word_pair, words_to_numbers
+from ..wording import quoted
+from .labelled import LabelledView
 from .number_checks import refuse_empty, warn_constant
-from .view import View, is_positive
+from .view import is_positive
 
 
 @dataclass(frozen=True)
-class Binary(View):
+class Binary(LabelledView):
     """Several yes/no columns (0 / 1 / True / False / missing, or words such as yes / no, ja / nein, true / false).
 
     Parameters
@@ -33,6 +35,9 @@ class Binary(View):
     noise : float or "learned"
         Precision of the latent x around the factors: a fixed number, or (logit only) learned as in the paper, where it
         is hardly told apart from the scale of x.
+    unseen : "missing" or "error"
+        What a word of new rows is that says neither yes nor no, in a column of words: missing, with a warning, or
+        refused.
     """
 
     link: str = "probit"
@@ -77,9 +82,21 @@ class Binary(View):
         return replace(unit_coding(numbers.features, numbers.n), words=words)
 
     def encode(self, frame: pd.DataFrame, name: str, coding: Coding, dtype: Any) -> CodedView:
-        values = self._read(frame, name)
+        values = self._read(self._without_unseen(frame, name, coding), name)
         target = standardise(values, np.zeros(values.shape[1]), np.ones(values.shape[1]), dtype)
         return CodedView(target, shrink_mask(observed_mask(values)))
+
+    def _without_unseen(self, frame: pd.DataFrame, name: str, coding: Coding) -> pd.DataFrame:
+        """The frame with words missing that say neither yes nor no, in columns that held words in training."""
+        found = frame.copy(deep=False)
+        for place, pair in enumerate(coding.words):
+            if pair is not None:
+                column = frame.iloc[:, place].astype(object)
+                strange = np.array([isinstance(cell, str) and not says_yes_no(cell) for cell in column], dtype=bool)
+                whose = f"view {name!r}, column {quoted(frame.columns[place])}"
+                self.tell_unseen(column, strange, pair, whose)
+                found.isetitem(place, column.where(~strange, None).array)
+        return found
 
     def _read(self, frame: pd.DataFrame, name: str) -> np.ndarray:
         values = read_numbers(words_to_numbers(frame), name, (Remedy.ZERO_ONE, Remedy.LABELS))

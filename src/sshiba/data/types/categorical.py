@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import warnings
 from dataclasses import dataclass, replace
 from math import isfinite
 from typing import Any
@@ -17,14 +16,14 @@ from ..cells import column_kinds, holds_only_zero_one, looks_numeric
 from ..coding import Coding, plain_names, unit_coding
 from ..learned import LabelSummary
 from ..spellings import holds_yes_no
-from ..wording import counted, first_few, quoted
-from .view import View
+from ..wording import first_few, quoted
+from .labelled import LabelledView
 
 FEW_CLASSES = 20  # numbers of at most so many values are taken for labels
 
 
 @dataclass(frozen=True)
-class Categorical(View):
+class Categorical(LabelledView):
     """One column of labels of any kind; each class is one latent feature.
 
     Parameters
@@ -34,8 +33,6 @@ class Categorical(View):
     unseen : "missing" or "error"
         What a label of new rows is that training never saw: missing, with a warning, or refused.
     """
-
-    unseen: str = "missing"
 
     likelihood = MultinomialProbit()
 
@@ -57,14 +54,6 @@ class Categorical(View):
                 return None  # numbers stored as text: Real says how to convert them
         return " and ".join(sorted(kinds))
 
-    def with_unseen(self, unseen: str) -> Categorical:
-        return replace(self, unseen=unseen)
-
-    def check_options(self, name: str, n_features: int) -> None:
-        super().check_options(name, n_features)
-        if self.unseen not in ("missing", "error"):
-            raise ValueError(f"view {name!r}: unseen must be 'missing' or 'error', not {self.unseen!r}.")
-
     def learn(self, frame: pd.DataFrame, name: str) -> LabelSummary:
         if frame.shape[1] != 1:
             what = f"a categorical view is one column, this one has {frame.shape[1]} ({first_few(frame.columns)})"
@@ -75,21 +64,17 @@ class Categorical(View):
 
     def make_coding(self, learned: LabelSummary, name: str) -> Coding:
         levels = _order_levels(list(learned.counts), learned.dtype, name)
-        return unit_coding(learned.features, np.full(len(levels), sum(learned.counts.values())), levels)
+        coding = unit_coding(learned.features, np.full(len(levels), sum(learned.counts.values())), levels)
+        if isinstance(learned.dtype, pd.CategoricalDtype):
+            return replace(coding, categories=plain_names(learned.dtype.categories))
+        return coding
 
     def encode(self, frame: pd.DataFrame, name: str, coding: Coding, dtype: Any) -> CodedView:
         codes, labels = _factorise(frame.iloc[:, 0], name)
         code_of = {level: code for code, level in enumerate(coding.levels or ())}
-        unseen = [code for code, label in enumerate(labels) if label not in code_of]
-        if unseen:
-            strange = np.isin(codes, unseen)
-            row, what = frame.index[strange][0], first_few(labels[code] for code in unseen)
-            where = f"view {name!r}: class {what} unseen in training, first in row {quoted(row)}"
-            if self.unseen == "error":
-                raise ValueError(f"{where}; known are {first_few(code_of, 10)}. Set such labels to None.")
-            n = counted(int(strange.sum()), "label")
-            warnings.warn(f"{where}: {n} treated as missing.", UserWarning, stacklevel=2)
-            codes = np.where(strange, -1, codes)
+        strange = np.isin(codes, [code for code, label in enumerate(labels) if label not in code_of])
+        self.tell_unseen(frame.iloc[:, 0], strange, code_of, f"view {name!r}")
+        codes = np.where(strange, -1, codes)
         lookup = np.array([code_of.get(label, 0) for label in labels] + [0])  # the last for code -1, missing
         return CodedView(lookup[codes], shrink_mask(codes[:, None] >= 0))
 
@@ -109,9 +94,8 @@ def _recognise_codes(column: pd.Series) -> str | None:
 
 
 def _has_few_values(cells: pd.Series) -> bool:
-    """At most FEW_CLASSES, and ten rows a value unless there are only five of them."""
-    n_distinct = cells.nunique()
-    return n_distinct <= FEW_CLASSES and (10 * n_distinct <= len(cells) or n_distinct <= 5 <= len(cells))
+    """At most FEW_CLASSES, some of them again and again; so the type does not depend on the number of rows."""
+    return cells.nunique() <= min(FEW_CLASSES, len(cells) - 1)
 
 
 def _factorise(column: pd.Series, name: str) -> tuple[np.ndarray, list]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from numbers import Real as RealNumber
 from typing import Any, ClassVar
 
@@ -67,6 +67,15 @@ class View(ABC):
     @abstractmethod
     def decode(self, values: np.ndarray, coding: Coding) -> np.ndarray:
         """Decided values in the model's units -> (n, columns) in the user's; floats only if means."""
+
+    def is_like(self, other: View) -> bool:
+        """Is it of the same type with the same options?"""
+
+        def options(view: View) -> list[Any]:
+            groups = None if view.groups is None else list(view.groups)
+            return [groups, *(getattr(view, option.name) for option in fields(view) if option.name != "groups")]
+
+        return type(self) is type(other) and options(self) == options(other)
 
     def with_unseen(self, unseen: str) -> View:
         """The same, with labels that training never saw "missing" or an "error", where it has labels."""
