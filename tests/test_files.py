@@ -14,6 +14,7 @@ from typer.testing import CliRunner
 
 from sshiba import load
 from sshiba.cli import app
+from sshiba.cli.arguments import as_options
 from sshiba.cli.terminal import OPTIONS
 from sshiba.data.advice import Remedy
 from sshiba.files.formats import FileError
@@ -352,6 +353,20 @@ def test_dates_are_left_aside_or_become_features(tmp_path: Path) -> None:
     assert list(filled) == ["a", "b", "c", "when"]
     assert filled["when"].tolist() == frame["when"].tolist()
     assert not filled["a"].isna().any()
+
+
+def test_the_order_of_days_and_months_is_asked_and_remembered(tmp_path: Path) -> None:
+    frame = numbers().assign(when=[f"{1 + i % 28:02d}/{1 + i % 12:02d}/2020" for i in range(40)])
+    frame.to_csv(tmp_path / "t.csv", index=False)
+    frame.assign(when="03/04/2020").to_csv(tmp_path / "new.csv", index=False)
+    model, new = tmp_path / "m.sshiba", str(tmp_path / "new.csv")
+    assert "--day-first or --month-first" in sshiba("fit", new, "--dates", "features", "-o", model).stderr
+    assert values(new, dates="features", day_first=False)["when month"][0] == 3
+    done("fit", tmp_path / "t.csv", "--dates", "features", "--components", 2, "-o", model)
+    learned = LearnedReading.of(load(model).fitted_.reading, {})
+    assert read(new, Reading(), learned).values["when month"][0] == 4
+    options = as_options(Reading(day_first=False, normalise_labels=True, separator=";"))
+    assert options == ["--normalise-labels", "--month-first", "--sep", "';'"]
 
 
 # ------------------------------------------------------------------------------------------------------- formats

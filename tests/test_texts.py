@@ -162,3 +162,28 @@ def test_dates_become_features_on_request(when: list) -> None:
     assert found.iloc[1, 2:5].tolist() == [2021, 2, "Monday"]
     assert found.iloc[2, 2:].isna().all()
     assert "when weekday" in fit(found).views_
+
+
+@pytest.mark.parametrize("when", ["3 Jan 2020", "03-Jan-2020", "January 3, 2020", "3 jan 2020 10:30", "2020/01/03"])
+def test_dates_with_the_names_of_months_are_dates(when: str) -> None:
+    found = date_features(table(when=[when]))
+    assert found.iloc[0, 2:5].tolist() == [2020, 1, "Friday"]
+
+
+def test_a_column_of_dates_has_one_order() -> None:
+    """Also in cells that fit both; where nothing tells, it is asked."""
+    days = date_features(table(when=["03/04/2020", "25/04/2020"]))
+    assert days["when month"].tolist()[:2] == [4, 4]
+    months = date_features(table(when=["03/04/2020", "03/25/2020"]))
+    assert months["when month"].tolist()[:2] == [3, 3]
+    unclear = table(when=["03/04/2020", "05/04/2020"])
+    with pytest.raises(DataError, match=r"column 'when': is '03/04/2020' a day and a month.*day_first=True"):
+        date_features(unclear)
+    assert date_features(unclear, day_first=True)["when month"][0] == 4
+    assert date_features(unclear, day_first=False)["when month"][0] == 3
+    other = date_features(table(when=["03/04/2020", "05/04/2020"], birth=["25/12/1990", "01/02/1991"]))
+    assert other["when month"][0] == 4  # the other column tells
+    with pytest.raises(DataError, match="dates in two orders, '25/04/2020' and '04/25/2020'"):
+        date_features(table(when=["25/04/2020", "04/25/2020"]))
+    with pytest.raises(DataError, match="'soon' is no date, as 1 of 60 cells"):
+        date_features(table(when=[*["2020-01-31"] * 59, "soon"]))

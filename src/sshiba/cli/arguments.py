@@ -75,8 +75,12 @@ OPTIONS: dict[type, dict[str, Any]] = {
         "dates": Annotated[
             str | None,
             typer.Option(
-                help=f"What becomes of dates: {' or '.join(DATES)} (year, month, weekday, days).", metavar="HOW"
+                help=f"What becomes of dates: {' (year, month, weekday, days) or '.join(DATES)}.", metavar="HOW"
             ),
+        ],
+        "day_first": Annotated[
+            bool | None,
+            typer.Option("--day-first/--month-first", help="Is 03/04/2020 in April or in March? Found if it can be."),
         ],
         "encoding": Annotated[str | None, typer.Option(help="Of text files; found if not named.", show_default=False)],
         "separator": Annotated[
@@ -136,9 +140,13 @@ def as_options(group: Any) -> list[str]:
         if value == each.default:
             continue
         option = typing.get_args(OPTIONS[type(group)][each.name])[1]
-        flag = option.param_decls[0] if option.param_decls else "--" + each.name.replace("_", "-")
-        values = [None] if value is True else list(value) if isinstance(value, tuple | list) else [value]
-        words += [word for one in values for word in ([flag] if one is None else [flag, shlex.quote(str(one))])]
+        named = [word for word in (*option.param_decls, option.default) if isinstance(word, str)]
+        flag = named[0] if named else "--" + each.name.replace("_", "-")
+        if isinstance(value, bool):
+            words.append(flag.split("/")[0 if value else 1])
+            continue
+        values = list(value) if isinstance(value, tuple | list) else [value]
+        words += [word for one in values for word in (flag, shlex.quote(str(one)))]
     return words
 
 

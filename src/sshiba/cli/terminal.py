@@ -33,6 +33,7 @@ OPTIONS = {
     Remedy.NUMBERS: "name its --decimal or --thousands mark, or leave it out with --drop",
     Remedy.MARKS: "name its --decimal or --thousands mark",
     Remedy.DATES: "make features of it with --dates features",
+    Remedy.DAY_FIRST: "say --day-first or --month-first",
     Remedy.FEWER_LEVELS: "code it in fewer labels",
     Remedy.SPELLINGS: "make them one with --normalise-labels",
     Remedy.LABELS: "make it labels with --view NAME=column:categorical",

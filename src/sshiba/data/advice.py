@@ -16,6 +16,7 @@ class Remedy(StrEnum):
     NUMBERS = "convert it with pd.to_numeric"
     MARKS = "name its decimal and thousands marks when it is read"
     DATES = "turn it into numbers with sshiba.date_features"
+    DAY_FIRST = "say day_first=True or day_first=False"
     FEWER_LEVELS = "code it in fewer levels"
     SPELLINGS = "merge spellings with sshiba.normalise_labels"
     LABELS = "give it a Categorical view of its own"

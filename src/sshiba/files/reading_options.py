@@ -22,6 +22,7 @@ class Reading:
     not_missing: Sequence[str] = ()  # texts of MISSING that are labels
     normalise_labels: bool = False  # make spellings that differ only in case and blanks one
     dates: str | None = None  # "features" or "leave-out"; None: they are refused
+    day_first: bool | None = None  # is 03/04/2020 the third of April? None: found in the dates
     encoding: str | None = None  # None: found
     separator: str | None = None  # None: found in the first lines
     decimal: str | None = None  # None: found in the numbers
@@ -48,6 +49,12 @@ class LearnedReading:
     how: Reading
     dialect: Dialect | None
     levels: Mapping[Any, tuple | None]  # column -> its labels; None: no labels
+
+    @property
+    def day_first(self) -> bool | None:
+        """Do days come before months in dates? As it was said, or found."""
+        found = self.dialect.day_first if self.dialect is not None else None
+        return found if self.how.day_first is None else self.how.day_first
 
     def to_json(self) -> dict[str, Any]:
         """Plain values; the columns are in the model itself."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from ..data.dates import date_columns, date_features
+from ..data.dates import date_columns, date_orders, features_of_dates
 from ..data.markers import MISSING, log_markers, without_markers
 from ..data.spellings import normalise_labels
 from ..data.wording import first_few
@@ -181,7 +181,14 @@ def _as_table(raw: _Raw, how: Reading, learned: LearnedReading | None, dropped: 
         whole = frozenset(name for name, one in formats.items() if one.whole)
     if how.normalise_labels:
         values = normalise_labels(values, {name: known for name, known in levels.items() if known is not None})
-    values = _with_dates(values, how)
+    if how.dates == "leave-out":
+        values = values.drop(columns=date_columns(values))
+    elif how.dates == "features":
+        usual_order = learned.day_first if learned is not None else None
+        orders = date_orders(values, date_columns(values), how.day_first, usual_order)
+        values = features_of_dates(values, orders)
+        if dialect is not None:
+            dialect = replace(dialect, day_first=_the_one(orders.values()))
     return FileTable(raw.frame, values, name_column, dialect, formats, whole)
 
 
@@ -294,12 +301,6 @@ def _are_codes(known: pd.Series) -> bool:
     return bool(known.str.match(r"^\s*0\d").any())
 
 
-def _with_dates(values: pd.DataFrame, how: Reading) -> pd.DataFrame:
-    if how.dates == "features":
-        return date_features(values)
-    return values.drop(columns=date_columns(values)) if how.dates == "leave-out" else values
-
-
 def _beside(parts: Sequence[FileTable], paths: Sequence[str]) -> FileTable:
     """Several tables as one."""
     columns = [column for part in parts for column in part.values]
@@ -334,10 +335,16 @@ def _beside(parts: Sequence[FileTable], paths: Sequence[str]) -> FileTable:
     given = given.fillna("")
     if name_column is not None:
         given.insert(0, name_column, values.index)
-    dialect = parts[0].dialect
-    if dialect is not None and any(part.dialect.encoding != dialect.encoding for part in parts if part.dialect):
-        dialect = replace(dialect, encoding="utf-8")
+    dialects = [part.dialect for part in parts if part.dialect is not None]
+    encoding = _the_one(each.encoding for each in dialects) or "utf-8"
+    dialect = replace(dialects[0], encoding=encoding, day_first=_the_one(each.day_first for each in dialects))
     return FileTable(given.reset_index(drop=True), values, name_column, dialect, formats, whole)
+
+
+def _the_one(values: Iterable[Any]) -> Any:
+    """The value that all have that have one; None where they differ."""
+    found = {value for value in values if value is not None}
+    return found.pop() if len(found) == 1 else None
 
 
 def values_of(part: Any) -> Any:

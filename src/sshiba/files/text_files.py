@@ -37,6 +37,7 @@ class Dialect:
     line_end: str = "\n"
     decimal: str = "."
     short_header: bool = False  # as R writes it: no name above the names of the rows
+    day_first: bool | None = None  # of its dates: do days come before months? None: it has none, or they do not tell
 
 
 @dataclass(frozen=True)
