@@ -15,6 +15,7 @@ from typer.testing import CliRunner
 from sshiba import load
 from sshiba.cli import app
 from sshiba.cli.arguments import as_options
+from sshiba.cli.steps import learned_reading
 from sshiba.cli.terminal import OPTIONS
 from sshiba.data.advice import Remedy
 from sshiba.files.formats import FileError
@@ -274,6 +275,24 @@ def test_a_model_reads_new_files_as_its_own(trained: Path) -> None:
     few = write_text(trained / "few.csv", "gruppe", "01", "01")
     assert len(done("transform", trained / "m.sshiba", few).stdout.splitlines()) == 3
     done("report", trained / "m.sshiba", "-o", trained / "r.html", "--data", trained / "in.csv", "--fraction", 0)
+
+
+def test_new_numbers_are_never_silently_a_thousand_times_too_large(tmp_path: Path) -> None:
+    """The file's own evidence tells its marks, then where the model saw such numbers; else it is asked."""
+    points = write_text(tmp_path / "points.csv", "a,b,c", "3.234,4.751,5", "3.363,5.082,6")
+    commas = write_text(tmp_path / "commas.csv", "a;b;c", "3,234;4,751;5", "3,363;5,082;6")
+    for separator, decimal in ((",", "."), (";", ",")):
+        train = str(tmp_path / f"train{decimal}csv.csv")
+        numbers().assign(a=lambda frame: frame["a"] - 2).to_csv(train, index=False, sep=separator, decimal=decimal)
+        done("fit", train, "--components", 2, "-o", tmp_path / "m.sshiba", "--force")
+        learned = learned_reading(load(tmp_path / "m.sshiba"))
+        for path in (points, commas):
+            assert read(path, Reading(), learned).values["a"].tolist() == [3.234, 3.363]
+            assert read(path, Reading(thousands="."), learned).values["a"][0] == (3234 if path == points else 3.234)
+    far = write_text(tmp_path / "far.csv", "a,b,c", "300.234,400.751,5", "300.363,500.082,6")
+    with pytest.raises(FileError, match=r"column 'a': '300.234'.*--thousands '\.' or --decimal '\.'"):
+        read(far, Reading(), learned)
+    assert read(far, Reading(decimal="."), learned).values["a"][0] == 300.234
 
 
 def test_levels_decide_what_a_cell_is(tmp_path: Path) -> None:

@@ -35,8 +35,9 @@ def loaded(path: str, unseen: str) -> SSHIBA:
 
 
 def learned_reading(model: SSHIBA) -> LearnedReading:
-    """How the data of a model were read, and the labels of its columns."""
-    return LearnedReading.of(model.fitted_.reading, model.fitted_.schema.labels_by_column)
+    """How the data of a model were read, the labels of its columns, and where their numbers are."""
+    schema = model.fitted_.schema
+    return LearnedReading.of(model.fitted_.reading, schema.labels_by_column, schema.ranges_by_column)
 
 
 def read_new(model: SSHIBA, paths: Sequence[str], how: Reading) -> tuple[Any, Dialect | None]:

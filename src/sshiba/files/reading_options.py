@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass, fields
+from dataclasses import asdict, dataclass, field, fields
 from typing import Any
 
 from .formats import FileError
+from .number_marks import Range
 from .text_files import Dialect
 
 DATES = ("features", "leave-out")
@@ -49,6 +50,7 @@ class LearnedReading:
     how: Reading
     dialect: Dialect | None
     levels: Mapping[Any, tuple | None]  # column -> its labels; None: no labels
+    ranges: Mapping[Any, Range] = field(default_factory=dict)  # column of numbers -> where they are
 
     @property
     def day_first(self) -> bool | None:
@@ -64,10 +66,16 @@ class LearnedReading:
         return {"options": how, "dialect": None if self.dialect is None else asdict(self.dialect)}
 
     @classmethod
-    def of(cls, stored: Mapping[str, Any] | None, levels: Mapping[Any, tuple | None]) -> LearnedReading:
+    def of(
+        cls,
+        stored: Mapping[str, Any] | None,
+        levels: Mapping[Any, tuple | None],
+        ranges: Mapping[Any, tuple[float, float]] | None = None,
+    ) -> LearnedReading:
         """What `to_json` gave; options that this version does not know are passed over."""
         stored = stored or {}
         known = {each.name for each in fields(Reading)}
         options = {key: value for key, value in stored.get("options", {}).items() if key in known}
         dialect = stored.get("dialect")
-        return cls(Reading(**options), None if dialect is None else Dialect(**dialect), levels)
+        known_ranges = {column: Range(*numbers) for column, numbers in (ranges or {}).items()}
+        return cls(Reading(**options), None if dialect is None else Dialect(**dialect), levels, known_ranges)

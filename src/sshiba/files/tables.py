@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
@@ -14,7 +14,7 @@ import pandas as pd
 from ..data.dates import date_columns, date_orders, features_of_dates
 from ..data.markers import MISSING, log_markers, without_markers
 from ..data.spellings import normalise_labels
-from ..data.wording import first_few
+from ..data.wording import first_few, the_one
 from .formats import NO_NAME, STREAM, TEXTS, FileError, ending_of, needing
 from .number_marks import AmbiguousMarksError, NumberColumn, NumberFormat, read_numbers
 from .reading_options import LearnedReading, Reading
@@ -175,8 +175,7 @@ def _as_table(raw: _Raw, how: Reading, learned: LearnedReading | None, dropped: 
                 values[name] = _known_labels(values[name], known)
         whole = frozenset(name for name in values if _is_whole(values[name], raw.path))
     else:
-        usual = learned.dialect.decimal if learned is not None and learned.dialect is not None else None
-        values, formats, decimal = _understood(frame, raw, how, levels, usual)
+        values, formats, decimal = _understood(frame, raw, how, learned)
         dialect = replace(raw.dialect, decimal=decimal)
         whole = frozenset(name for name, one in formats.items() if one.whole)
     if how.normalise_labels:
@@ -188,7 +187,7 @@ def _as_table(raw: _Raw, how: Reading, learned: LearnedReading | None, dropped: 
         orders = date_orders(values, date_columns(values), how.day_first, usual_order)
         values = features_of_dates(values, orders)
         if dialect is not None:
-            dialect = replace(dialect, day_first=_the_one(orders.values()))
+            dialect = replace(dialect, day_first=the_one(orders.values()))
     return FileTable(raw.frame, values, name_column, dialect, formats, whole)
 
 
@@ -234,10 +233,12 @@ def _meant(frame: pd.DataFrame, how: Reading) -> pd.DataFrame:
 
 
 def _understood(
-    texts: pd.DataFrame, raw: _Raw, how: Reading, levels: Mapping[Any, tuple | None], usual: str | None
+    texts: pd.DataFrame, raw: _Raw, how: Reading, learned: LearnedReading | None
 ) -> tuple[pd.DataFrame, dict[Any, NumberFormat], str]:
     """What the cells of a text file mean: numbers where all of a column are numbers, else text."""
     assert raw.dialect is not None
+    levels = learned.levels if learned is not None else {}
+    usual = learned.dialect.decimal if learned is not None and learned.dialect is not None else None
     markers = (MISSING - set(how.not_missing)) | set(how.missing)
     seen = {name: texts[name].where(~texts[name].str.strip().isin(markers)) for name in texts}
     counts = {name: int((column.isna() & (texts[name] != "")).sum()) for name, column in seen.items()}
@@ -250,7 +251,8 @@ def _understood(
             if found is not None:
                 numbers[name] = found
     try:
-        read, decimal = read_numbers(numbers, how.decimal_mark, raw.dialect.separator, usual)
+        ranges = learned.ranges if learned is not None else {}
+        read, decimal = read_numbers(numbers, how.decimal_mark, raw.dialect.separator, usual, ranges)
     except AmbiguousMarksError as error:
         listed = "; ".join(f"column {name!r}: {text!r}" for name, text in list(error.examples.items())[:5])
         mark = "," if "," in next(iter(error.examples.values())) else "."
@@ -336,15 +338,9 @@ def _beside(parts: Sequence[FileTable], paths: Sequence[str]) -> FileTable:
     if name_column is not None:
         given.insert(0, name_column, values.index)
     dialects = [part.dialect for part in parts if part.dialect is not None]
-    encoding = _the_one(each.encoding for each in dialects) or "utf-8"
-    dialect = replace(dialects[0], encoding=encoding, day_first=_the_one(each.day_first for each in dialects))
+    encoding = the_one(each.encoding for each in dialects) or "utf-8"
+    dialect = replace(dialects[0], encoding=encoding, day_first=the_one(each.day_first for each in dialects))
     return FileTable(given.reset_index(drop=True), values, name_column, dialect, formats, whole)
-
-
-def _the_one(values: Iterable[Any]) -> Any:
-    """The value that all have that have one; None where they differ."""
-    found = {value for value in values if value is not None}
-    return found.pop() if len(found) == 1 else None
 
 
 def values_of(part: Any) -> Any:
