@@ -23,6 +23,7 @@ from ..files.formats import TABLES, TEXTS, VIEWS, ending_of
 from ..files.reading_options import Reading
 from ..files.tables import LongTable, read_together, values_of
 from ..files.writing import check_target, write
+from ..fitting.restarts import ctrl_c
 from ..version import __version__
 from .arguments import (
     Command,
@@ -116,15 +117,17 @@ def fit(
         whole = read_together(data, how, learned_reading(earlier) if earlier is not None else None)
         given = values_of(whole)
         saving = {} if checkpoint is None else {"checkpoint": target, "checkpoint_minutes": checkpoint}
-        if earlier is not None:
-            stored = earlier.fitted_.reading
-            settings = {"verbose": 1, "n_jobs": fitting.jobs, "max_time": fitting.max_time}
-            model = earlier.set_params(**settings).resume(given, **saving)
-            model.fitted_ = replace(model.fitted_, reading=stored)
-        else:
-            model = fitted(given, fitting, **saving)
-        remember_reading(model, how, dialect_of(whole))
-        model.save(target)
+        with ctrl_c():  # a fit that is done is saved
+            if earlier is not None:
+                stored = earlier.fitted_.reading
+                settings = {"verbose": 1, "n_jobs": fitting.jobs, "max_time": fitting.max_time}
+                model = earlier.set_params(**settings).resume(given, **saving)
+                model.fitted_ = replace(model.fitted_, reading=stored)
+            else:
+                model = fitted(given, fitting, **saving)
+            with ctrl_c(anew=True):
+                remember_reading(model, how, dialect_of(whole))
+                model.save(target)
         describe(model, errors)
         say(f"Saved: {target}")
         if not model.converged_ or len(model.inits_) < model.n_init:

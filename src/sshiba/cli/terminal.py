@@ -63,8 +63,10 @@ def plain_errors(debugging: bool = False) -> Iterator[None]:
         yield
     except BrokenPipeError:  # the reader of standard output has had enough
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-    except KeyboardInterrupt:
-        say("Stopped; nothing was written.")
+    except (KeyboardInterrupt, SystemError) as error:
+        if isinstance(error, SystemError) and not isinstance(error.__cause__, KeyboardInterrupt):
+            raise
+        say("Stopped; nothing was written.")  # compiled code makes a SystemError of Ctrl-C
         raise typer.Exit(1) from None
     except USER_ERRORS as error:
         if debugging:

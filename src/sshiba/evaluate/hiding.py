@@ -11,6 +11,7 @@ from sklearn.exceptions import ConvergenceWarning
 
 from ..data.containers import fill_masked
 from ..fitted.fitted import fitted_of
+from ..fitting.restarts import ctrl_c
 
 
 def take_rows(value: Any, index: pd.Index, rows: np.ndarray) -> Any:
@@ -50,7 +51,8 @@ def quiet_fit(model: Any, views: Any) -> Any:
     """A fit among many: it need not converge, but Ctrl-C ends all of them."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", ConvergenceWarning)
-        fitted = model.fit(views)
-    if any(restart.interrupted for restart in fitted_of(fitted).restarts):
+        with ctrl_c() as stop_requests:
+            fitted = model.fit(views)
+    if stop_requests or any(restart.interrupted for restart in fitted_of(fitted).restarts):
         raise KeyboardInterrupt
     return fitted
