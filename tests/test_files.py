@@ -245,6 +245,72 @@ def test_what_is_no_number_stays_text(tmp_path: Path, texts: list[str]) -> None:
     assert values(path)["x"].tolist() == texts
 
 
+# -------------------------------------------------------------------------------------------------- several files
+
+
+def ids(*names: str) -> list[str]:
+    return [f"{name},{i}.5" for i, name in enumerate(names)]
+
+
+def test_files_that_share_a_column_are_told_to_match_by_it(tmp_path: Path) -> None:
+    first = write_text(tmp_path / "a.csv", "id,x", *ids("p1", "p2", "p3"))
+    second = write_text(tmp_path / "b.csv", "id,y", *ids("p3", "p1", "p2"))
+    with pytest.raises(FileError, match="'id' is in more than one file: if 'id' names the rows, say --index id; else"):
+        read_together([first, second], Reading())
+    more = write_text(tmp_path / "c.csv", "id,x", *ids("p4", "p5", "p6"))
+    with pytest.raises(FileError, match="parts of one table, join them into one file first"):
+        read_together([first, more], Reading(index="id"))
+
+
+def test_rows_matched_by_place_are_told_of_and_have_no_names_of_one_file(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    first = write_text(tmp_path / "a.csv", "id,note,x", "p1,u,1.5", "p2,v,2.5")
+    second = write_text(tmp_path / "b.csv", "id,note,y", "p2,u,1.5", "p1,v,2.5")
+    table = read_together([first, second], Reading(drop=["id,note"]))
+    assert "rows of the files are matched by their place; --index matches them by name" in caplog.text
+    assert list(table.filled(table.values)[0]) == ["note", "x", "y"]  # 'id' says different rows
+
+
+@pytest.mark.parametrize("other", [["1.0", "2.0", "3.0"], ["001", "002", "3"], ["01", "2", "3"]])
+def test_names_of_rows_that_do_not_match_are_told_of(
+    tmp_path: Path, other: list[str], caplog: pytest.LogCaptureFixture
+) -> None:
+    first = write_text(tmp_path / "a.csv", "id,x", *ids("1", "2", "3"))
+    second = write_text(tmp_path / "b.csv", "id,y", *ids(*other))
+    read_together([first, second], Reading(index="id"))
+    assert f"'1' against '{other[0]}'" in caplog.text
+    assert ("no row name is in both" if other[0] == "1.0" else "of 3 row names are in both") in caplog.text
+
+
+def test_blanks_around_names_of_rows_do_not_count(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    first = write_text(tmp_path / "a.csv", "id,x", *ids("1", "2", "3"))
+    second = write_text(tmp_path / "b.csv", "id,y", *ids("1 ", " 2", "3"))
+    assert read_together([first, second], Reading(index="id")).values.shape == (3, 2)
+    assert not caplog.text
+
+
+def test_names_of_rows_may_repeat_in_one_file_only(tmp_path: Path) -> None:
+    frame = numbers().assign(id=[f"p{i % 39}" for i in range(40)])
+    frame.loc[3, "a"] = np.nan
+    frame.to_csv(tmp_path / "t.csv", index=False)
+    options = ("--index", "id", "--components", 2)
+    done("impute", tmp_path / "t.csv", *options, "-o", tmp_path / "out.csv")
+    assert pd.read_csv(tmp_path / "out.csv")["id"].tolist() == frame["id"].tolist()
+    done("evaluate", tmp_path / "t.csv", *options)
+    other = write_text(tmp_path / "u.csv", "id,y", "p1,1.5", "p2,2.5")
+    refused = sshiba("fit", tmp_path / "t.csv", other, *options, "-o", tmp_path / "m.sshiba")
+    assert "t.csv': several rows are named 'p0'" in refused.stderr
+    assert "--index" in refused.stderr
+
+
+def test_an_index_that_the_file_has_may_be_named(tmp_path: Path) -> None:
+    pytest.importorskip("pyarrow", reason="needs the extra 'parquet'")
+    frame = numbers().set_axis([f"p{i}" for i in range(40)]).rename_axis(index="id")
+    frame.to_parquet(tmp_path / "t.parquet")
+    assert values(str(tmp_path / "t.parquet"), index="id").index[3] == "p3"
+
+
 # --------------------------------------------------------------------------------------------- models and new files
 
 

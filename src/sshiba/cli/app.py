@@ -19,9 +19,10 @@ from rich.console import Console
 from ..estimator import load
 from ..evaluate import holdout
 from ..files.export import export_model
+from ..files.file_table import values_of
 from ..files.formats import TABLES, TEXTS, VIEWS, ending_of
 from ..files.reading_options import Reading
-from ..files.tables import LongTable, read_together, values_of
+from ..files.tables import LongTable, read_together
 from ..files.writing import check_target, write
 from ..fitting.restarts import ctrl_c
 from ..version import __version__

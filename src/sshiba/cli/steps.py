@@ -13,8 +13,9 @@ from rich.progress import Progress as BarProgress
 from ..data.border import as_views
 from ..data.wording import first_few
 from ..estimator import SSHIBA, load
+from ..files.file_table import FileTable, values_of
 from ..files.reading_options import LearnedReading, Reading
-from ..files.tables import FileTable, LongTable, read_together, values_of
+from ..files.tables import LongTable, read_together
 from ..files.text_files import Dialect
 from ..files.view_files import write_views
 from ..files.writing import growing, write

@@ -23,10 +23,9 @@ def take_rows(value: Any, index: pd.Index, rows: np.ndarray) -> Any:
 
 def hide_cells(value: Any, index: pd.Index, hidden: np.ndarray) -> Any:
     """One view with these cells, (n, D) of all rows, missing."""
-    if isinstance(value, pd.DataFrame):
-        return value.mask(pd.DataFrame(hidden, index=index, columns=value.columns).loc[value.index])
-    if isinstance(value, pd.Series):
-        return value.mask(pd.Series(hidden[:, 0], index=index).loc[value.index])
+    if isinstance(value, pd.DataFrame | pd.Series):
+        own = hidden if index.equals(value.index) else hidden[index.get_indexer(value.index)]
+        return value.mask(own if isinstance(value, pd.DataFrame) else own[:, 0])
     array = as_array(value)
     if array.dtype.kind in "biu":
         array = array.astype(object if array.ndim == 1 else float)

@@ -1,10 +1,10 @@
-"""Tables from files: what their cells mean, and the same cells as they were written."""
+"""Tables from files: what their cells mean."""
 
 from __future__ import annotations
 
 import logging
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -15,7 +15,9 @@ from ..data.dates import date_columns, date_orders, features_of_dates
 from ..data.markers import MISSING, log_markers, without_markers
 from ..data.spellings import normalise_labels
 from ..data.wording import first_few, the_one
+from .file_table import FileTable
 from .formats import NO_NAME, STREAM, TEXTS, FileError, ending_of, needing
+from .joining import side_by_side
 from .number_marks import AmbiguousMarksError, NumberColumn, NumberFormat, read_numbers
 from .reading_options import LearnedReading, Reading
 from .text_files import Dialect, TextFile, file_size
@@ -25,52 +27,6 @@ logger = logging.getLogger("sshiba")
 
 LONG = 200 * 2**20  # bytes of a text file that is read in parts
 PART_ROWS = 20_000
-
-
-@dataclass(frozen=True, eq=False)
-class FileTable:
-    """A table as it is written, cell by cell, and the same as values."""
-
-    given: pd.DataFrame  # all columns in their order; of text files all text
-    values: pd.DataFrame  # what the model is to see, rows named
-    name_column: Any = None  # of `given`: where the names of the rows are
-    dialect: Dialect | None = None  # None: not a text file
-    formats: Mapping[Any, NumberFormat] = field(default_factory=dict)
-    whole: frozenset = frozenset()  # columns of whole numbers
-
-    def filled(self, found: pd.DataFrame) -> tuple[pd.DataFrame, list[Any]]:
-        """What was given with its holes filled from `found`, and the columns of whole numbers that were rounded for it.
-
-        What was seen stays to the last character; a value that the column has elsewhere is written as it is there.
-        """
-        out, rounded = self.given.copy(), []
-        for place, name in enumerate(self.given.columns):
-            if name not in self.values or name not in found:
-                continue
-            holes = (self.values[name].isna() & found[name].notna()).to_numpy()
-            if not holes.any():
-                continue
-            new = found[name]
-            if name in self.whole and (whole := new.astype(float).round()).ne(new.astype(float))[holes].any():
-                new = whole
-                rounded.append(name)
-            cells = self._cells(place, name, new, holes)
-            out.isetitem(place, cells)
-        return out, rounded
-
-    def _cells(self, place: int, name: Any, new: pd.Series, holes: np.ndarray) -> Any:
-        """A column of `given`, filled; `name` is that of its place."""
-        if self.dialect is None:
-            return new.astype(self.given.dtypes.iloc[place]).array if name in self.whole else new.array
-        cells = self.given.iloc[:, place].to_numpy(dtype=object, copy=True)
-        known = dict(zip(self.values[name][~holes], cells[~holes]))
-        how = self.formats.get(name, NumberFormat())
-        cells[holes] = [known.get(value, _written(value, how)) for value in new[holes]]
-        return cells
-
-
-def _written(value: Any, how: NumberFormat) -> str:
-    return how.write(float(value)) if isinstance(value, int | float | np.number) else str(value)
 
 
 # ------------------------------------------------------------------------------------------------------ reading
@@ -90,7 +46,7 @@ def read_together(paths: Sequence[str], how: Reading, learned: LearnedReading | 
         raise FileError("several files must all be tables: .csv, .tsv, .parquet, .feather or .xlsx.")
     dropped = _columns_to_drop(how.drop, [name for part in raw for name in part.frame], paths)
     parts = [_as_table(part, how, learned, dropped) for part in raw]
-    return parts[0] if len(parts) == 1 else _beside(parts, paths)
+    return parts[0] if len(parts) == 1 else side_by_side(parts, paths)
 
 
 @dataclass(frozen=True, eq=False)
@@ -156,7 +112,7 @@ def _as_table(raw: _Raw, how: Reading, learned: LearnedReading | None, dropped: 
     name_column = _name_column(raw, how, learned)
     frame = raw.frame
     if name_column is not None:
-        names = frame[name_column]
+        names = frame[name_column] if raw.dialect is None else frame[name_column].str.strip()
         if (names.astype(str).str.strip() == "").any() or names.isna().any():
             raise FileError(f"{raw.path!r}: some rows have no name in {name_column or 'the first column'!r}.")
         frame = frame.drop(columns=name_column)
@@ -206,6 +162,8 @@ def _name_column(raw: _Raw, how: Reading, learned: LearnedReading | None) -> Any
     """Where the names of the rows are: as said now, as for the model, or a first column without a name."""
     by_text = {str(name): name for name in raw.frame}
     if how.index is not None:
+        if how.index == raw.frame.index.name:
+            return None  # they are
         if how.index not in by_text:
             has = f"it has {first_few(raw.frame, 10)}"
             raise FileError(f"--index: {raw.path!r} has no column {how.index!r}; {has}.")
@@ -237,6 +195,7 @@ def _understood(
 ) -> tuple[pd.DataFrame, dict[Any, NumberFormat], str]:
     """What the cells of a text file mean: numbers where all of a column are numbers, else text."""
     assert raw.dialect is not None
+    index, texts = texts.index, texts.reset_index(drop=True)  # names of rows may repeat
     levels = learned.levels if learned is not None else {}
     usual = learned.dialect.decimal if learned is not None and learned.dialect is not None else None
     markers = (MISSING - set(how.not_missing)) | set(how.missing)
@@ -266,7 +225,7 @@ def _understood(
             own = levels.get(name)
             columns[name] = _labels(column, how) if own is None else _known_labels(column, own)
     _warn_none({name: texts[name] for name in columns if name not in read}, markers)
-    values = pd.DataFrame({place: column.array for place, column in enumerate(columns.values())}, index=texts.index)
+    values = pd.DataFrame({place: column.array for place, column in enumerate(columns.values())}, index=index)
     values.columns = texts.columns
     return values, {name: form for name, (_, form) in read.items()}, decimal
 
@@ -301,50 +260,6 @@ def _known_labels(column: pd.Series, levels: tuple) -> pd.Series:
 def _are_codes(known: pd.Series) -> bool:
     """Numbers with leading zeros, such as 007, are names."""
     return bool(known.str.match(r"^\s*0\d").any())
-
-
-def _beside(parts: Sequence[FileTable], paths: Sequence[str]) -> FileTable:
-    """Several tables as one."""
-    columns = [column for part in parts for column in part.values]
-    twice = sorted({str(column) for column in columns if columns.count(column) > 1})
-    if twice:
-        raise FileError(f"columns {first_few(twice)} are in more than one file: rename them, or --drop them.")
-    named = [part.name_column is not None or not isinstance(part.values.index, pd.RangeIndex) for part in parts]
-    if any(named) and not all(named):
-        raise FileError("some files name their rows and some do not: name them in all (--index).")
-    if not any(named) and len({len(part.values) for part in parts}) > 1:
-        words = "name the rows (--index), so that they can be matched."
-        raise FileError(f"the files have different numbers of rows: {words}")
-    for path, part in zip(paths, parts):
-        index = part.values.index
-        if not index.is_unique:
-            again = first_few(index[index.duplicated()].unique())
-            raise FileError(f"{path!r}: several rows are named {again}; to match several files, names must differ.")
-    texts = parts[0].dialect is not None and all(part.dialect is not None for part in parts)
-    sides = []
-    for part in parts:
-        side = part.given if texts else part.values
-        kept = [name for name in side if texts is False or name != part.name_column]
-        sides.append(side[kept].set_axis(part.values.index))
-    given = pd.concat(sides, axis=1)
-    values = pd.concat([part.values for part in parts], axis=1)
-    given = given.loc[:, ~given.columns.duplicated()].reindex(values.index)
-    formats = {name: form for part in parts for name, form in part.formats.items()}
-    whole = frozenset(name for part in parts for name in part.whole)
-    if not texts:
-        return FileTable(given, values, None, None, {}, whole)
-    name_column = parts[0].name_column
-    given = given.fillna("")
-    if name_column is not None:
-        given.insert(0, name_column, values.index)
-    dialects = [part.dialect for part in parts if part.dialect is not None]
-    encoding = the_one(each.encoding for each in dialects) or "utf-8"
-    dialect = replace(dialects[0], encoding=encoding, day_first=the_one(each.day_first for each in dialects))
-    return FileTable(given.reset_index(drop=True), values, name_column, dialect, formats, whole)
-
-
-def values_of(part: Any) -> Any:
-    return part.values if isinstance(part, FileTable) else part
 
 
 # --------------------------------------------------------------------------------------------- larger than memory
