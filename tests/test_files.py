@@ -245,6 +245,47 @@ def test_what_is_no_number_stays_text(tmp_path: Path, texts: list[str]) -> None:
     assert values(path)["x"].tolist() == texts
 
 
+# ------------------------------------------------------------------------------------------------ first lines
+
+
+def test_a_first_line_that_is_a_row_is_pointed_out(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    frame = numbers()
+    frame.loc[3, "b"] = np.nan
+    frame.to_csv(tmp_path / "t.csv", index=False, header=False)
+    path, model = str(tmp_path / "t.csv"), tmp_path / "m.sshiba"
+    assert len(values(path)) == 39
+    assert "say --no-header if its first line is a row" in caplog.text
+    assert values(path, no_header=True).shape == (40, 3)
+    done("fit", path, "--no-header", "--components", 2, "-o", model)
+    done("impute", path, "--model", model, "-o", tmp_path / "out.csv")
+    before, after = ((tmp_path / name).read_text().splitlines() for name in ("t.csv", "out.csv"))
+    assert [a == b for a, b in zip(before, after, strict=True)].count(False) == 1
+    found = done("predict", model, path, "--target", "column 2").stdout.splitlines()
+    assert found[0] == "column 2"
+    assert len(found) == 41
+    caplog.clear()
+    for names in ("0,1,2", "1990,2000,2010", "a,b,3"):
+        values(write_text(tmp_path / "named.csv", names, "1.5,2.5,3.5", "2.5,3.5,4.5"))
+    assert not caplog.text
+    with pytest.raises(FileError, match=r"several columns of the name '1.5': rename them, or say --no-header"):
+        values(write_text(tmp_path / "u.csv", "1.5,1.5,2", "2.5,3.5,4"))
+
+
+def test_a_line_that_says_the_separator_is_understood_and_kept(tmp_path: Path) -> None:
+    path = write_text(tmp_path / "t.csv", "sep=;", "a;b", *(f"{i},5;{i % 7},25" for i in range(30)), ";3,5")
+    assert values(path)["a"].tolist()[:2] == [0.5, 1.5]
+    done("impute", path, "--components", 1, "-o", tmp_path / "out.csv")
+    assert (tmp_path / "out.csv").read_text().splitlines()[:3] == ["sep=;", "a;b", "0,5;0,25"]
+
+
+@pytest.mark.parametrize("title", ["Report of 2020", "# made by me"])
+@pytest.mark.parametrize("separator", [",", ";", "\t"])
+def test_a_title_is_named(tmp_path: Path, title: str, separator: str) -> None:
+    rows = [separator.join(row) for row in ("abcd", "1234", "5678")]
+    with pytest.raises(FileError, match=f"its first line, '{title}', has 1 cell.* remove it"):
+        values(write_text(tmp_path / "t.csv", title, "", *rows))
+
+
 # -------------------------------------------------------------------------------------------------- several files
 
 

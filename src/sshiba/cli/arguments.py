@@ -82,6 +82,9 @@ OPTIONS: dict[type, dict[str, Any]] = {
             bool | None,
             typer.Option("--day-first/--month-first", help="Is 03/04/2020 in April or in March? Found if it can be."),
         ],
+        "no_header": Annotated[
+            bool, typer.Option("--no-header", help="The first line is a row; columns are called 'column 1' ...")
+        ],
         "encoding": Annotated[str | None, typer.Option(help="Of text files; found if not named.", show_default=False)],
         "separator": Annotated[
             str | None, typer.Option("--sep", help="Between cells, or 'tab'; found if not named.", show_default=False)

@@ -42,9 +42,10 @@ def learned_reading(model: SSHIBA) -> LearnedReading:
 
 
 def read_new(model: SSHIBA, paths: Sequence[str], how: Reading) -> tuple[Any, Dialect | None]:
-    """New rows as the model's own were read, and how their file is written."""
+    """New rows as the model's own were read, and how their file is written, but for answers with names."""
     whole = read_together(paths, how, learned_reading(model))
-    return values_of(whole), dialect_of(whole)
+    dialect = dialect_of(whole)
+    return values_of(whole), None if dialect is None else replace(dialect, header=True)
 
 
 def dialect_of(whole: Any) -> Dialect | None:

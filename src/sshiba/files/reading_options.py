@@ -24,6 +24,7 @@ class Reading:
     normalise_labels: bool = False  # make spellings that differ only in case and blanks one
     dates: str | None = None  # "features" or "leave-out"; None: they are refused
     day_first: bool | None = None  # is 03/04/2020 the third of April? None: found in the dates
+    no_header: bool = False  # does the first line hold cells, not names of columns?
     encoding: str | None = None  # None: found
     separator: str | None = None  # None: found in the first lines
     decimal: str | None = None  # None: found in the numbers

@@ -89,7 +89,8 @@ def _read_raw(path: str, how: Reading, learned: LearnedReading | None) -> Any:
 
 def _open_text(path: str, how: Reading, learned: LearnedReading | None) -> TextFile:
     usual = learned.dialect if learned is not None else None
-    return TextFile.open(path, how.separator, how.encoding, usual)
+    no_header = how.no_header or (learned is not None and learned.how.no_header)
+    return TextFile.open(path, how.separator, how.encoding, usual, not no_header)
 
 
 def _columns_to_drop(asked: Sequence[str], columns: Sequence[Any], paths: Sequence[str]) -> set[Any]:
@@ -107,7 +108,8 @@ def _columns_to_drop(asked: Sequence[str], columns: Sequence[Any], paths: Sequen
 def _as_table(raw: _Raw, how: Reading, learned: LearnedReading | None, dropped: set[Any]) -> FileTable:
     """Rows named, cells understood."""
     if learned is not None:
-        dropped = dropped | {name for name in raw.frame if str(name) in learned.how.drop}
+        earlier = {part for text in learned.how.drop for part in (text, *text.split(","))}
+        dropped = dropped | {name for name in raw.frame if str(name) in earlier}
         how = _joined(how, learned.how)
     name_column = _name_column(raw, how, learned)
     frame = raw.frame

@@ -6,6 +6,7 @@ import gzip
 import sys
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -64,7 +65,7 @@ def dialect_for(path: str, like: Dialect | None) -> Dialect:
     own = like.separator if usual != "\t" and like.separator not in "\t " else usual
     if path.lower().endswith((".txt", ".txt.gz")) and like != Dialect():
         own = like.separator
-    return Dialect(own, like.encoding, like.line_end, like.decimal, like.short_header)
+    return replace(like, separator=own)
 
 
 @contextmanager
@@ -101,7 +102,10 @@ def _adder(file: Any, form: Dialect) -> Callable[[pd.DataFrame], None]:
             frame = frame.set_index("")
         named = not isinstance(frame.index, pd.RangeIndex)
         label: Any = False if named and form.short_header else None
-        text = str(frame.to_csv(None, index=named, index_label=label, header=not started, **options))
+        header = form.header and not started
+        text = str(frame.to_csv(None, index=named, index_label=label, header=header, **options))
+        if form.says_separator and not started:
+            text = f"sep={form.separator}{form.line_end}{text}"
         try:
             file.write(text.encode(encoding))
         except UnicodeEncodeError as error:
