@@ -248,7 +248,7 @@ CASES = {
     "two columns of one name": ((*FIT, "twice.csv"), "several columns of the name 'a'"),
     "numbers and text": (
         (*FIT, "mixed.csv"),
-        "column 'a' mixes numbers and text such as '<5': name what means missing with --missing",
+        "cells is no number: name what means missing with --missing '<5'",
     ),
     "dates": ((*FIT, "dates.csv"), "holds dates such as '2020-01-01': leave it out with --drop, or make"),
     "identifiers": (
@@ -289,7 +289,6 @@ CASES = {
         ("transform", "model.sshiba", "text.csv"),
         "('many', 'few'): name what means missing with --",
     ),
-    "fraction": (("evaluate", "blood.csv", "--index", "patient", "--fraction", "2"), "between 0 and 1"),
     "resume other data": (("fit", "one.csv", "--index", "patient", "--resume", "model.sshiba"), "not the data of the"),
 }
 
@@ -332,6 +331,7 @@ def test_nothing_was_written_or_overwritten(answers: dict, before: dict[str, byt
 def test_usage_errors_and_debug(folder: Path) -> None:
     assert sshiba("fit", cwd=folder).returncode == 2
     assert sshiba("fly").returncode == 2
+    assert sshiba("evaluate", "blood.csv", "--fraction", 2, cwd=folder).returncode == 2
     debug = sshiba("--debug", "info", "nothing.sshiba", cwd=folder)
     assert debug.returncode == 1
     assert "Traceback" in debug.stderr

@@ -20,6 +20,7 @@ from sklearn.exceptions import ConvergenceWarning
 from .core.coded import CodedView
 from .core.random import seed_sequence
 from .core.spec import Priors
+from .data.advice import Problem, Remedy
 from .data.reading import read_training, warn_empty_rows
 from .data.schema import Schema
 from .data.types import View
@@ -160,7 +161,8 @@ class SSHIBA(BaseEstimator):
         warn_empty_rows(data, index)
         self._run(schema, data, index, None, (), None, checkpoint, checkpoint_minutes)
         if self.n_components_ == self.n_components:
-            logger.warning("all %d factors are in use: more may fit better (n_components)", self.n_components)
+            what = f"all {self.n_components} factors are in use, and more may fit better"
+            logger.warning(Problem(what, (Remedy.MORE_FACTORS,)))
         return self
 
     def resume(self, views: Any, *, checkpoint: str | Path | None = None, checkpoint_minutes: float = 10.0) -> SSHIBA:
@@ -260,7 +262,7 @@ class SSHIBA(BaseEstimator):
                 sharpness = find_sharpness(coded, spec, self.fitted_.posterior, out_of_time)
                 self._keep(replace(self.fitted_, sharpness=sharpness))
         if restarts.interrupted:
-            logger.warning("interrupted: the best state so far is kept; resume(views) goes on from it")
+            logger.warning(Problem("interrupted, the best state so far is kept", (Remedy.RESUME,)))
         elif not self.converged_:
             warnings.warn(
                 f"The bound still rose after {self.n_iter_} sweeps; raise max_iter or max_time, or tol.",

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
+from difflib import get_close_matches
 from typing import Any
 
 import numpy as np
@@ -11,7 +12,7 @@ import pandas as pd
 from rich.progress import Progress as BarProgress
 
 from ..data.border import as_views
-from ..data.wording import first_few
+from ..data.wording import first_few, quoted
 from ..estimator import SSHIBA, load
 from ..files.file_table import FileTable, values_of
 from ..files.reading_options import LearnedReading, Reading
@@ -41,11 +42,33 @@ def learned_reading(model: SSHIBA) -> LearnedReading:
     return LearnedReading.of(model.fitted_.reading, schema.labels_by_column, schema.ranges_by_column)
 
 
-def read_new(model: SSHIBA, paths: Sequence[str], how: Reading) -> tuple[Any, Dialect | None]:
+def read_new(
+    model: SSHIBA, paths: Sequence[str], how: Reading, target: str | None = None
+) -> tuple[Any, Dialect | None]:
     """New rows as the model's own were read, and how their file is written, but for answers with names."""
     whole = read_together(paths, how, learned_reading(model))
     dialect = dialect_of(whole)
+    say_absent(model, values_of(whole), target)
     return values_of(whole), None if dialect is None else replace(dialect, header=True)
+
+
+def say_absent(model: SSHIBA, given: Any, target: str | None = None) -> None:
+    """Which columns of the model the files lack, but for the target; and which of theirs may be meant."""
+    schema = model.fitted_.schema
+    if not schema.one_table or not isinstance(given, pd.DataFrame):
+        return
+    known = [(name, feature) for name, coding in schema.codings.items() for feature in coding.features]
+    absent = [feature for name, feature in known if feature not in given and target not in (name, str(feature))]
+    if not absent:
+        return
+    features = {feature for _, feature in known}
+    strange = {str(name).strip().casefold(): name for name in given if name not in features}
+    close = {name: get_close_matches(str(name).casefold(), strange, 1) for name in absent}
+    meant = [f"{quoted(strange[near[0]])} for {quoted(name)}" for name, near in close.items() if near]
+    say(
+        f"Not in the data: {first_few(absent, 10)}; predictions do without."
+        + (f" Did you mean {', '.join(meant)}?" if meant else "")
+    )
 
 
 def dialect_of(whole: Any) -> Dialect | None:
@@ -81,6 +104,8 @@ def impute_tables(
     """Tables, or files of views, which come back in their own form; without a model one is fitted to them."""
     whole = read_together(data, how, learned_reading(model) if model else None)
     given = values_of(whole)
+    if model is not None:
+        say_absent(model, given)
     used = model or fitted(given, fitting)
     if not isinstance(whole, FileTable):
         views = as_views(whole)

@@ -185,8 +185,5 @@ def warn_empty_rows(data: Mapping[str, CodedView], index: pd.Index) -> None:
         return
     empty = ~np.any([mask.any(axis=1) for mask in masks if mask is not None], axis=0)
     if empty.any():
-        warnings.warn(
-            f"{int(empty.sum())} rows have nothing observed, first {quoted(index[empty][0])}: their z is the prior.",
-            UserWarning,
-            stacklevel=3,
-        )
+        rows = f"{counted(int(empty.sum()), 'row')} with nothing observed, first {quoted(index[empty][0])}"
+        warnings.warn(f"{rows}: what is predicted for them are averages.", UserWarning, stacklevel=3)

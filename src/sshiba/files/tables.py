@@ -7,6 +7,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
+from zipfile import BadZipFile
 
 import numpy as np
 import pandas as pd
@@ -83,8 +84,8 @@ def _read_raw(path: str, how: Reading, learned: LearnedReading | None) -> Any:
         raise FileError(f"{path!r} is a folder; give a file.") from None
     except FileError:
         raise
-    except (ValueError, OSError, EOFError) as error:
-        raise FileError(f"{path!r} cannot be read: {str(error).splitlines()[0]}.") from error
+    except (ValueError, OSError, EOFError, KeyError, BadZipFile) as error:
+        raise FileError(f"{path!r} cannot be read: it is no {ending} file, or is damaged.") from error
 
 
 def _open_text(path: str, how: Reading, learned: LearnedReading | None) -> TextFile:

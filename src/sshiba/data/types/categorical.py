@@ -86,7 +86,7 @@ class Categorical(View):
             row, what = frame.index[strange][0], first_few(labels[code] for code in unseen)
             where = f"view {name!r}: class {what} unseen in training, first in row {quoted(row)}"
             if self.unseen == "error":
-                raise ValueError(f"{where}; known are {first_few(code_of, 10)}. Set such labels to None.")
+                raise DataError(Problem(f"{where}; known are {first_few(code_of, 10)}", (Remedy.SEEN_LABELS,)))
             n = counted(int(strange.sum()), "label")
             warnings.warn(f"{where}: {n} treated as missing.", UserWarning, stacklevel=2)
             codes = np.where(strange, -1, codes)
