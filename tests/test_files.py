@@ -3,6 +3,7 @@
 import gzip
 import json
 import re
+import warnings
 import zipfile
 from pathlib import Path
 from typing import Any
@@ -18,7 +19,7 @@ from sshiba.cli import app
 from sshiba.cli.arguments import as_options
 from sshiba.cli.steps import learned_reading
 from sshiba.cli.terminal import OPTIONS
-from sshiba.data.advice import Remedy
+from sshiba.data.advice import DataWarning, Remedy
 from sshiba.files.formats import FileError
 from sshiba.files.number_marks import NumberColumn, NumberFormat
 from sshiba.files.reading_options import LearnedReading, Reading
@@ -117,6 +118,20 @@ def test_what_comes_back_is_written_as_it_came(tmp_path: Path, encoding: str, en
     assert again.values["gewicht"].iloc[0] == 70.5
     assert set(again.values["ort"]) == {"Köln", "Bonn"}
     assert read(std, Reading()).values["gewicht"].between(0, 50).all()
+
+
+@pytest.mark.parametrize(("name", "out", "separator"), [("t.csv", "o.csv", "\t"), ("t.tsv", "o.csv", ",")])
+def test_separators_stay_unless_the_ending_asks_for_another(
+    tmp_path: Path, name: str, out: str, separator: str
+) -> None:
+    frame = numbers()
+    frame.loc[3, "b"] = np.nan
+    frame.to_csv(tmp_path / name, sep="\t", index=False, encoding="utf-16" if name == "t.csv" else "utf-8")
+    done("impute", tmp_path / name, "--components", 2, "-o", tmp_path / out)
+    encoding = "utf-16" if name == "t.csv" else "utf-8"
+    assert (tmp_path / out).read_text(encoding=encoding).startswith(f"a{separator}b")
+    if encoding == "utf-8":
+        assert done("impute", tmp_path / name, "--components", 2, "-o", "-").stdout.startswith("a\tb")
 
 
 def test_columns_keep_their_order_and_rows_their_names(tmp_path: Path) -> None:
@@ -348,6 +363,38 @@ def test_rows_of_a_file_of_views_are_told_of_without_python(tmp_path: Path) -> N
     said = sshiba("fit", tmp_path / "t.npz", "-o", tmp_path / "m.sshiba").stderr
     assert "'a' has 5, 'b' has 4" in said
     assert "DataFrame" not in said
+
+
+def test_far_off_numbers_that_repeat_are_pointed_out(tmp_path: Path) -> None:
+    frame = numbers(60)
+    frame.loc[::9, "a"], frame.loc[1::9, "b"] = -999, 0
+    frame.to_csv(tmp_path / "t.csv", index=False)
+    options = ("fit", tmp_path / "t.csv", "--components", 2, "-o", tmp_path / "m.sshiba", "--force")
+    with pytest.warns(DataWarning) as caught:
+        done(*options)
+    said = caught[0].message.said(OPTIONS)  # type: ignore[union-attr]
+    assert "far-off numbers that repeat, as if they meant missing ('a': -999, 7 times): name" in said
+    assert "--missing -999" in said
+    with warnings.catch_warnings():
+        warnings.simplefilter("error", DataWarning)
+        done(*options, "--missing", "-999")
+
+
+def test_the_sheet_of_a_workbook_is_said_chosen_and_kept(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    pytest.importorskip("openpyxl", reason="needs the extra 'excel'")
+    frame = numbers()
+    frame.loc[3, "a"] = np.nan
+    with pd.ExcelWriter(tmp_path / "t.xlsx") as book:
+        frame[["b", "c"]].to_excel(book, sheet_name="first", index=False)
+        frame.to_excel(book, sheet_name="data", index=False)
+    path, model, out = tmp_path / "t.xlsx", tmp_path / "m.sshiba", tmp_path / "out.xlsx"
+    options = ("--components", 2, "-o", model)
+    done("fit", path, *options)
+    assert "the first, 'first', is read; --sheet names another: 'data'" in caplog.text
+    assert "it has 'first', 'data'" in sshiba("fit", path, "--sheet", "x", *options, "--force").stderr
+    done("fit", path, "--sheet", "data", *options, "--force")
+    done("impute", path, "--model", model, "-o", out)
+    assert list(pd.read_excel(out, sheet_name="data")) == ["a", "b", "c"]
 
 
 # ------------------------------------------------------------------------------------------------ first lines
@@ -584,6 +631,10 @@ def test_dates_are_left_aside_or_become_features(tmp_path: Path) -> None:
     assert list(filled) == ["a", "b", "c", "when"]
     assert filled["when"].tolist() == frame["when"].tolist()
     assert not filled["a"].isna().any()
+    std = tmp_path / "std.csv"
+    options = ("--dates", "features", "--components", 2, "--force", "--std", std)
+    assert "Filled 1 of 120 cells" in done("impute", path, "-o", tmp_path / "out.csv", *options).stderr
+    assert list(pd.read_csv(std)) == ["a", "b", "c", "when"]
 
 
 def test_the_order_of_days_and_months_is_asked_and_remembered(tmp_path: Path) -> None:

@@ -88,6 +88,7 @@ OPTIONS: dict[type, dict[str, Any]] = {
         "no_header": Annotated[
             bool, typer.Option("--no-header", help="The first line is a row; columns are called 'column 1' ...")
         ],
+        "sheet": Annotated[str | None, typer.Option(help="Sheet of a workbook; the first if not named.")],
         "encoding": Annotated[str | None, typer.Option(help="Of text files; found if not named.", show_default=False)],
         "separator": Annotated[
             str | None, typer.Option("--sep", help="Between cells, or 'tab'; found if not named.", show_default=False)

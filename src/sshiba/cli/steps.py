@@ -117,10 +117,14 @@ def impute_tables(
         return
     filled, deviations = used.impute(given, return_std=True)
     table, rounded = whole.filled(filled)
-    write(table, out, whole.dialect)
+    write(table, out, whole.dialect, whole.sheet)
     if std is not None:
-        write(deviations, std, whole.dialect)
-    say_filled(int((given.isna() & filled.notna()).to_numpy().sum()), given.size, rounded)
+        write(whole.deviations(deviations), std, whole.dialect, whole.sheet)
+    say_filled(n_filled(whole, filled), whole.own.size, rounded)
+
+
+def n_filled(table: FileTable, found: pd.DataFrame) -> int:
+    return int((table.own.isna() & found[list(table.own)].notna()).to_numpy().sum())
 
 
 def count_holes(part: Any) -> int:
@@ -154,10 +158,9 @@ def impute_long(
             filled, deviations = used.impute(part.values, return_std=True)
             table, rounded = part.filled(filled)
             add(table)
-            add_std(deviations)
+            add_std(part.deviations(deviations))
             all_rounded |= dict.fromkeys(rounded)
-            holes = part.values.isna() & filled.notna()
-            n_holes, n_cells = n_holes + int(holes.to_numpy().sum()), n_cells + part.values.size
+            n_holes, n_cells = n_holes + n_filled(part, filled), n_cells + part.own.size
             bar.update(task, advance=len(filled))
     say_filled(n_holes, n_cells, list(all_rounded))
 

@@ -23,6 +23,16 @@ class FileTable:
     dialect: Dialect | None = None  # None: not a text file
     formats: Mapping[Any, NumberFormat] = field(default_factory=dict)
     whole: frozenset = frozenset()  # columns of whole numbers
+    sheet: str | None = None  # of a workbook
+
+    @property
+    def own(self) -> pd.DataFrame:
+        """The values of the columns that it is written with: not of those that were made of dates."""
+        return self.values[[name for name in self.values if name in self.given]]
+
+    def deviations(self, found: pd.DataFrame) -> pd.DataFrame:
+        """`found` for all columns that it is written with but the names of the rows; 0 where nothing was filled."""
+        return found.reindex(columns=[name for name in self.given if name != self.name_column]).fillna(0.0)
 
     def filled(self, found: pd.DataFrame) -> tuple[pd.DataFrame, list[Any]]:
         """What was given with its holes filled from `found`, and the columns of whole numbers that were rounded for it.

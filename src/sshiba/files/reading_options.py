@@ -25,6 +25,7 @@ class Reading:
     dates: str | None = None  # "features" or "leave-out"; None: they are refused
     day_first: bool | None = None  # is 03/04/2020 the third of April? None: found in the dates
     no_header: bool = False  # does the first line hold cells, not names of columns?
+    sheet: str | None = None  # of a workbook; None: the first
     encoding: str | None = None  # None: found
     separator: str | None = None  # None: found in the first lines
     decimal: str | None = None  # None: found in the numbers

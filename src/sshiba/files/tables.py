@@ -57,6 +57,7 @@ class _Raw:
     path: str
     frame: pd.DataFrame
     dialect: Dialect | None
+    sheet: str | None = None
 
 
 def _read_raw(path: str, how: Reading, learned: LearnedReading | None) -> Any:
@@ -72,9 +73,7 @@ def _read_raw(path: str, how: Reading, learned: LearnedReading | None) -> Any:
         if ending == ".feather":
             return _Raw(path, needing("parquet", lambda: pd.read_feather(path)), None)
         if ending == ".xlsx":
-            return _Raw(
-                path, needing("excel", lambda: pd.read_excel(path, keep_default_na=False, na_values=[""])), None
-            )
+            return needing("excel", lambda: _read_workbook(path, how, learned))
         return read_views(path, ending)
     except FileNotFoundError:
         raise FileError(f"there is no file {path!r}.") from None
@@ -86,6 +85,21 @@ def _read_raw(path: str, how: Reading, learned: LearnedReading | None) -> Any:
         raise
     except (ValueError, OSError, EOFError, KeyError, BadZipFile) as error:
         raise FileError(f"{path!r} cannot be read: it is no {ending} file, or is damaged.") from error
+
+
+def _read_workbook(path: str, how: Reading, learned: LearnedReading | None) -> _Raw:
+    """One sheet: that which is named, now or for the model, or the first."""
+    with pd.ExcelFile(path) as book:
+        sheets = [str(name) for name in book.sheet_names]
+        if how.sheet is not None and how.sheet not in sheets:
+            raise FileError(f"--sheet: {path!r} has no sheet {how.sheet!r}; it has {first_few(sheets, 10)}.")
+        earlier = learned.how.sheet if learned is not None else None
+        sheet = how.sheet or (earlier if earlier in sheets else None)
+        if sheet is None and len(sheets) > 1:
+            words = "%r has %d sheets, and the first, %r, is read; --sheet names another: %s."
+            logger.warning(words, path, len(sheets), sheets[0], first_few(sheets[1:], 10))
+        sheet = sheet or sheets[0]
+        return _Raw(path, book.parse(sheet, keep_default_na=False, na_values=[""]), None, sheet)
 
 
 def _open_text(path: str, how: Reading, learned: LearnedReading | None) -> TextFile:
@@ -147,7 +161,7 @@ def _as_table(raw: _Raw, how: Reading, learned: LearnedReading | None, dropped: 
         values = features_of_dates(values, orders)
         if dialect is not None:
             dialect = replace(dialect, day_first=the_one(orders.values()))
-    return FileTable(raw.frame, values, name_column, dialect, formats, whole)
+    return FileTable(raw.frame, values, name_column, dialect, formats, whole, raw.sheet)
 
 
 def _joined(how: Reading, learned: Reading) -> Reading:

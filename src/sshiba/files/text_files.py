@@ -19,7 +19,7 @@ from typing import IO, Any
 import pandas as pd
 
 from ..data.wording import counted, first_few
-from .formats import STREAM, FileError
+from .formats import STREAM, TEXTS, FileError, ending_of
 
 logger = logging.getLogger("sshiba")
 
@@ -36,6 +36,7 @@ class Dialect:
     """How a text file is written; what comes back is written alike."""
 
     separator: str = ","
+    ending: str = ".csv"  # of its name
     encoding: str = "utf-8"
     line_end: str = "\n"
     decimal: str = "."
@@ -75,7 +76,8 @@ class TextFile:
             head, separator = head[said.end() :], separator or said[1]
         separator = _separator(head, path, separator, usual)
         rows = _rows(head, separator)
-        found = Dialect(separator, encoding, line_end, header=header, says_separator=said is not None)
+        ending = ending_of(path, TEXTS).removesuffix(".gz")
+        found = Dialect(separator, ending, encoding, line_end, header=header, says_separator=said is not None)
         if not header:
             width = max(len(row) for row in rows)
             return cls(path, content, found, tuple(f"column {number}" for number in range(1, width + 1)))

@@ -29,7 +29,7 @@ def check_target(path: str, force: bool, endings: Sequence[str] | None = None) -
         raise FileError(f"there is no folder {str(Path(path).parent)!r} to write {path!r} into.")
 
 
-def write(frame: pd.DataFrame | pd.Series, path: str, like: Dialect | None = None) -> None:
+def write(frame: pd.DataFrame | pd.Series, path: str, like: Dialect | None = None, sheet: str | None = None) -> None:
     """By the ending, beside the target and then renamed. Row names are written where they are names.
 
     Parameters
@@ -37,6 +37,7 @@ def write(frame: pd.DataFrame | pd.Series, path: str, like: Dialect | None = Non
     frame : DataFrame or Series
     path : str
     like : how the data were written from which it comes
+    sheet : the name of a workbook's sheet
     """
     table = frame.to_frame() if isinstance(frame, pd.Series) else frame
     table = table.rename(columns=str)
@@ -53,19 +54,19 @@ def write(frame: pd.DataFrame | pd.Series, path: str, like: Dialect | None = Non
             names = table.index.name or NO_NAME  # the format has no names of rows
             needing("parquet", lambda: (table.reset_index(names=names) if named else table).to_feather(temporary))
         elif ending == ".xlsx":
-            needing("excel", lambda: table.to_excel(temporary, index=named))
+            needing("excel", lambda: table.to_excel(temporary, index=named, sheet_name=sheet or "Sheet1"))
         else:
             raise FileError(f"{path!r}: tables are written as .csv, .tsv, .parquet, .feather or .xlsx.")
 
 
 def dialect_for(path: str, like: Dialect | None) -> Dialect:
-    """How a text file is written: as the data were, with the separator that its ending asks for."""
-    like = like or Dialect()
-    usual = separator_of_ending(ending_of(path))
-    own = like.separator if usual != "\t" and like.separator not in "\t " else usual
-    if path.lower().endswith((".txt", ".txt.gz")) and like != Dialect():
-        own = like.separator
-    return replace(like, separator=own)
+    """How a text file is written: as the data were, with the separator that its ending asks for if it is another."""
+    ending = ending_of(path).removesuffix(".gz")
+    usual = separator_of_ending(ending)
+    if like is None:
+        return Dialect(usual)
+    as_it_came = path == STREAM or ending in (like.ending, ".txt") or (usual == "," and like.separator not in "\t ")
+    return like if as_it_came else replace(like, separator=usual)
 
 
 @contextmanager
