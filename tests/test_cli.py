@@ -88,7 +88,7 @@ def test_predict_and_transform(folder: Path) -> None:
         cwd=folder,
     )
     assert done.returncode == 0, done.stderr
-    proba = pd.read_csv(folder / "p.csv", index_col="patient")["ill"]
+    proba = pd.read_csv(folder / "p.csv", index_col="patient")["ill 1"]
     assert proba.between(0, 1).all()
     ill = pd.read_csv(folder / "blood.csv", index_col="patient").loc[proba.index, "ill"]
     assert ((proba > 0.5) == ill).sum() >= 7

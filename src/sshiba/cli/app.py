@@ -50,6 +50,7 @@ from .steps import (
     impute_tables,
     learned_reading,
     loaded,
+    named_by_label,
     read_new,
     remember_reading,
 )
@@ -203,7 +204,7 @@ def predict(
         given, dialect = read_new(used, new, how, target)
         if proba:
             check_has_probabilities(used, target)
-            write(as_table(used.predict_proba(given, target, use_target)), out, dialect)
+            write(named_by_label(used, as_table(used.predict_proba(given, target, use_target))), out, dialect)
             return
         found = used.predict(given, target, return_std=True, use_target=use_target)
         means, deviations = (as_table(part, target) for part in found)

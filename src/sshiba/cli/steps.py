@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Sequence
 from dataclasses import replace
 from difflib import get_close_matches
@@ -172,6 +173,15 @@ def check_has_probabilities(model: SSHIBA, target: str) -> None:
     for name, view in model.views_.items():
         if not view.latent and (name == target or target in model.feature_names_in_[name]):
             raise ValueError(f"{target!r} is real and has no probabilities: use --std for its deviations.")
+
+
+def named_by_label(model: SSHIBA, proba: pd.DataFrame) -> pd.DataFrame:
+    """Probabilities of yes / no columns called by the label whose they are: "smoker Yes", "ill 1"."""
+    codings = [coding for coding in model.fitted_.schema.codings.values() if coding.levels is None]
+    pairs = [pair for coding in codings for pair in itertools.zip_longest(coding.features, coding.words)]
+    words = {feature: "1" if pair is None else pair[1] for feature, pair in pairs}
+    names = {name: f"{name} {words[name]}" for name in proba if name in words}
+    return proba.rename(columns=names)
 
 
 def as_table(found: Any, name: str | None = None) -> pd.DataFrame:

@@ -203,8 +203,12 @@ def _is_whole(column: pd.Series, path: str) -> bool:
 def _meant(frame: pd.DataFrame, how: Reading) -> pd.DataFrame:
     """A table that has numbers of its own: markers that are named are missing."""
     frame, _ = without_markers(frame, how.missing)
-    numbers = pd.to_numeric(pd.Series(list(how.missing), dtype=object), errors="coerce").dropna()
-    return frame.mask(frame.isin(list(numbers))) if len(numbers) else frame
+    numbers = _numbers_among(how.missing)
+    return frame.mask(frame.isin(numbers)) if numbers else frame
+
+
+def _numbers_among(markers: Sequence[str]) -> list[float]:
+    return list(pd.to_numeric(pd.Series(list(markers), dtype=object), errors="coerce").dropna())
 
 
 def _understood(
@@ -235,9 +239,11 @@ def _understood(
         words = f"{raw.path!r}: is {mark!r} a thousands mark or a decimal mark ({listed})?"
         raise FileError(f"{words} Say --thousands {mark!r} or --decimal {mark!r}.") from None
     columns = {}
+    markers_as_numbers = _numbers_among(how.missing)
     for name, column in seen.items():
         if name in read:
-            columns[name] = read[name][0].reindex(column.index) if column.isna().any() else read[name][0]
+            cells = read[name][0].reindex(column.index) if column.isna().any() else read[name][0]
+            columns[name] = cells.mask(cells.isin(markers_as_numbers)) if markers_as_numbers else cells
         else:
             own = levels.get(name)
             columns[name] = _labels(column, how) if own is None else _known_labels(column, own)
