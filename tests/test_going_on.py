@@ -1,6 +1,7 @@
 """A fit that was stopped goes on to where it would have come."""
 
 import datetime as dt
+import importlib
 import signal
 import subprocess
 import time
@@ -13,8 +14,10 @@ import pytest
 from commands import sshiba, started
 from samples import make_views, with_holes
 from sklearn.exceptions import ConvergenceWarning
+from typer.testing import CliRunner
 
-from sshiba import SSHIBA, Priors, Progress, Real, load
+from sshiba import SSHIBA, Priors, Progress, Real, load, tune
+from sshiba.cli import app
 from sshiba.report.content import content
 
 
@@ -137,6 +140,40 @@ def test_settings_are_those_of_the_fit(tmp_path) -> None:
     assert (shown["n_components"], shown["max_iter"], shown["random_state"]) == ("4", "40", "0")
     kept.set_params(max_iter=50).resume(views)
     assert kept.fitted_.settings["max_iter"] == 50
+
+
+def press_ctrl_c(monkeypatch: pytest.MonkeyPatch, module: str, function: str) -> None:
+    """Ctrl-C is pressed when this function is called."""
+    whole = getattr(importlib.import_module(module), function)
+
+    def pressed(*given, **named):
+        signal.raise_signal(signal.SIGINT)
+        return whole(*given, **named)
+
+    monkeypatch.setattr(f"{module}.{function}", pressed)
+
+
+@pytest.mark.parametrize("function", ["make_fitted", "find_sharpness"])
+def test_ctrl_c_after_the_sweeps_keeps_the_fit(function: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    views = with_holes(make_views())
+    whole = SSHIBA(4, random_state=0).fit(views)
+    press_ctrl_c(monkeypatch, "sshiba.estimator", function)
+    late = SSHIBA(4, random_state=0).fit(views)
+    assert late.converged_
+    assert late.elbo_ == whole.elbo_
+    with pytest.raises(KeyboardInterrupt):  # of many fits it ends all
+        tune(SSHIBA(3, random_state=0), views, {"n_components": [2, 3]}, "y")
+    assert signal.getsignal(signal.SIGINT) is signal.default_int_handler
+
+
+def test_ctrl_c_while_a_model_is_saved_does_not_lose_it(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, long_fit: Path
+) -> None:
+    press_ctrl_c(monkeypatch, "sshiba.estimator", "save_model")
+    path = tmp_path / "m.sshiba"
+    done = CliRunner().invoke(app, ["fit", str(long_fit / "x.csv"), "-o", str(path), "--components", "2"])
+    assert done.exit_code == 0, done.output
+    assert load(path).converged_
 
 
 # --------------------------------------------------------------------------------------------- the command

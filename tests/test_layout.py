@@ -116,7 +116,7 @@ REFUSED = {
     "row numbers": (pd.Series(range(100, 130)), "numbers the rows"),
     "identifiers": (pd.Series([f"NHS{i}x" for i in range(30)]), "as identifiers do"),
     "free text": (pd.Series([f"came in with {i} complaints" for i in range(25)] * 2), "is free text"),
-    "numbers and text": (pd.Series([1.5, "<5", 2.5] * 10, dtype=object), "mixes numbers and text such as '<5'"),
+    "numbers and text": (pd.Series([1.5, "<5", 2.5] * 10, dtype=object), "'<5' in 10 of 30 cells is no number"),
     "numbers as text": (pd.Series(["1.5", "2.5", "3.5"] * 10), "numbers written as text"),
     "decimal commas": (pd.Series(["3,2", "4,1", "5,0"] * 10), "numbers with a comma such as '3,2'"),
     "lists": (pd.Series([[1], [2]] * 10), "holds lists or other objects"),

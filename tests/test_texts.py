@@ -205,3 +205,28 @@ def test_words_never_seen_in_a_binary_column_are_missing_and_counted(tmp_path: P
     strict.save(tmp_path / "m.sshiba")
     with pytest.raises(ValueError, match=r"'former', 'never' unseen in training.*known are 'no', 'yes'"):
         load(tmp_path / "m.sshiba").transform(new)
+
+
+@pytest.mark.parametrize("when", ["3 Jan 2020", "03-Jan-2020", "January 3, 2020", "3 jan 2020 10:30", "2020/01/03"])
+def test_dates_with_the_names_of_months_are_dates(when: str) -> None:
+    found = date_features(table(when=[when]))
+    assert found.iloc[0, 2:5].tolist() == [2020, 1, "Friday"]
+
+
+def test_a_column_of_dates_has_one_order() -> None:
+    """Also in cells that fit both; where nothing tells, it is asked."""
+    days = date_features(table(when=["03/04/2020", "25/04/2020"]))
+    assert days["when month"].tolist()[:2] == [4, 4]
+    months = date_features(table(when=["03/04/2020", "03/25/2020"]))
+    assert months["when month"].tolist()[:2] == [3, 3]
+    unclear = table(when=["03/04/2020", "05/04/2020"])
+    with pytest.raises(DataError, match=r"column 'when': is '03/04/2020' a day and a month.*day_first=True"):
+        date_features(unclear)
+    assert date_features(unclear, day_first=True)["when month"][0] == 4
+    assert date_features(unclear, day_first=False)["when month"][0] == 3
+    other = date_features(table(when=["03/04/2020", "05/04/2020"], birth=["25/12/1990", "01/02/1991"]))
+    assert other["when month"][0] == 4  # the other column tells
+    with pytest.raises(DataError, match="dates in two orders, '25/04/2020' and '04/25/2020'"):
+        date_features(table(when=["25/04/2020", "04/25/2020"]))
+    with pytest.raises(DataError, match="'soon' is no date, as 1 of 60 cells"):
+        date_features(table(when=[*["2020-01-31"] * 59, "soon"]))

@@ -20,6 +20,7 @@ from sklearn.exceptions import ConvergenceWarning
 from .core.coded import CodedView
 from .core.random import seed_sequence
 from .core.spec import Priors
+from .data.advice import Problem, Remedy
 from .data.reading import read_training, warn_empty_rows
 from .data.schema import Schema
 from .data.types import View
@@ -163,7 +164,8 @@ class SSHIBA(BaseEstimator):
         warn_empty_rows(data, index)
         self._run(schema, data, index, None, (), None, checkpoint, checkpoint_minutes)
         if self.n_components_ == self.n_components:
-            logger.warning("all %d factors are in use: more may fit better (n_components)", self.n_components)
+            what = f"all {self.n_components} factors are in use, and more may fit better"
+            logger.warning(Problem(what, (Remedy.MORE_FACTORS,)))
         return self
 
     def resume(self, views: Any, *, checkpoint: str | Path | None = None, checkpoint_minutes: float = 10.0) -> SSHIBA:
@@ -259,36 +261,42 @@ class SSHIBA(BaseEstimator):
             keep(restarts)
             self.save(checkpoint)  # type: ignore[arg-type]
 
-        with FitBar(self.n_init, self.max_iter) if self.verbose else nullcontext() as bar:
-            watchers = [watcher for watcher in (bar, self.callback) if watcher is not None]
+        def sweeps() -> Restarts:
+            with FitBar(self.n_init, self.max_iter) if self.verbose else nullcontext() as bar:
+                watchers = [watcher for watcher in (bar, self.callback) if watcher is not None]
 
-            def watch(progress: Progress) -> None:
-                for watcher in watchers:
-                    watcher(progress)
+                def watch(progress: Progress) -> None:
+                    for watcher in watchers:
+                        watcher(progress)
 
-            on_pause = save if checkpoint is not None else None
-            options = self._fit_options(schema, minutes)
-            restarts = run_restarts(
-                rows, n_components, options, seeds, self.n_jobs, watch if watchers else None, on_pause, start, before
-            )
-        keep(restarts)
-        seconds = time.perf_counter() - began
-        with ctrl_c() as stop_requests:
-            limit = None if self.max_time is None else max(self.max_time, (1 + SHARPNESS_SHARE) * seconds)
+                on_pause = save if checkpoint is not None else None
+                options = self._fit_options(schema, minutes)
+                watched = watch if watchers else None
+                return run_restarts(rows, n_components, options, seeds, self.n_jobs, watched, on_pause, start, before)
 
-            def out_of_time() -> bool:
-                return bool(stop_requests) or (limit is not None and time.perf_counter() - began > limit)
+        with ctrl_c():  # from the last sweep on it is noted: what was found is kept
+            restarts = sweeps()
+            with ctrl_c(anew=True) as stop_requests:
+                keep(restarts)
+                limit = self._sharpness_limit(time.perf_counter() - began)
 
-            sharpness = find_sharpness(coded, spec, self.fitted_.posterior, out_of_time)
-        self._keep(replace(self.fitted_, sharpness=sharpness))
+                def out_of_time() -> bool:
+                    return bool(stop_requests) or time.perf_counter() - began > limit
+
+                sharpness = find_sharpness(coded, spec, self.fitted_.posterior, out_of_time)
+                self._keep(replace(self.fitted_, sharpness=sharpness))
         if restarts.interrupted:
-            logger.warning("interrupted: the best state so far is kept; resume(views) goes on from it")
+            logger.warning(Problem("interrupted, the best state so far is kept", (Remedy.RESUME,)))
         elif not self.converged_:
             warnings.warn(
                 f"The bound still rose after {self.n_iter_} sweeps; raise max_iter or max_time, or tol.",
                 ConvergenceWarning,
                 stacklevel=3,
             )
+
+    def _sharpness_limit(self, seconds: float) -> float:
+        """Seconds since the fit began by which the sharpness is to be found, where the sweeps took so many."""
+        return np.inf if self.max_time is None else max(self.max_time, (1 + SHARPNESS_SHARE) * seconds)
 
     def _fit_options(self, schema: Schema, minutes: float) -> FitOptions:
         """`tol` is for the whole bound, `max_time` for each of the runs that follow one another."""

@@ -19,10 +19,12 @@ from rich.console import Console
 from ..estimator import load
 from ..evaluate import holdout
 from ..files.export import export_model
+from ..files.file_table import values_of
 from ..files.formats import TABLES, TEXTS, VIEWS, ending_of
 from ..files.reading_options import Reading
-from ..files.tables import LongTable, read_together, values_of
+from ..files.tables import LongTable, read_together
 from ..files.writing import check_target, write
+from ..fitting.restarts import ctrl_c
 from ..version import __version__
 from .arguments import (
     Command,
@@ -30,13 +32,14 @@ from .arguments import (
     Fitting,
     Force,
     ModelFile,
-    NewTable,
+    NewTables,
     Out,
     Tables,
     Unseen,
     UnseenLabels,
     as_options,
     expanded,
+    given_options,
 )
 from .steps import (
     as_table,
@@ -47,10 +50,11 @@ from .steps import (
     impute_tables,
     learned_reading,
     loaded,
+    named_by_label,
     read_new,
     remember_reading,
 )
-from .terminal import describe, errors, plain_errors, print_scores, say, show_warning
+from .terminal import PlainWords, describe, errors, plain_errors, print_scores, say, show_warning
 
 app = typer.Typer(
     cls=Commands,
@@ -82,7 +86,9 @@ def main(
 ) -> None:
     global debugging
     debugging = debug
-    logging.basicConfig(level=logging.WARNING, format="%(message)s", stream=sys.stderr)
+    logged = logging.StreamHandler(sys.stderr)
+    logged.setFormatter(PlainWords())
+    logging.basicConfig(level=logging.WARNING, handlers=[logged])
     warnings.showwarning = show_warning
 
 
@@ -111,26 +117,31 @@ def fit(
         target = out or resume
         if target is None:
             raise ValueError("say where the model goes: -o model.sshiba.")
+        if resume is not None and (others := given_options("view", "components", "restarts", "seed")):
+            raise ValueError(f"--resume goes on with the settings of the model: leave out {', '.join(others)}.")
         check_target(target, force or target == resume)
         earlier = load(resume) if resume is not None else None
         whole = read_together(data, how, learned_reading(earlier) if earlier is not None else None)
         given = values_of(whole)
         saving = {} if checkpoint is None else {"checkpoint": target, "checkpoint_minutes": checkpoint}
-        if earlier is not None:
-            stored = earlier.fitted_.reading
-            settings = {"verbose": 1, "n_jobs": fitting.jobs, "max_time": fitting.max_time}
-            model = earlier.set_params(**settings).resume(given, **saving)
-            model.fitted_ = replace(model.fitted_, reading=stored)
-        else:
-            model = fitted(given, fitting, **saving)
-        remember_reading(model, how, dialect_of(whole))
-        model.save(target)
+        with ctrl_c():  # a fit that is done is saved
+            if earlier is not None:
+                stored = earlier.fitted_.reading
+                settings = {"verbose": 1, "n_jobs": fitting.jobs, "max_time": fitting.max_time}
+                model = earlier.set_params(**settings).resume(given, **saving)
+                model.fitted_ = replace(model.fitted_, reading=stored)
+            else:
+                model = fitted(given, fitting, **saving)
+            with ctrl_c(anew=True):
+                remember_reading(model, how, dialect_of(whole))
+                model.save(target)
         describe(model, errors)
         say(f"Saved: {target}")
         if not model.converged_ or len(model.inits_) < model.n_init:
             words = ["sshiba", "fit", *map(shlex.quote, data), *as_options(how), "--resume", shlex.quote(target)]
             say(f"Not finished. To go on: {' '.join(words)}")
-            raise typer.Exit(1)
+            if model.inits_["interrupted"].any():
+                raise typer.Exit(1)
 
 
 @app.command(cls=Command, epilog="Example: sshiba impute blood.csv -o filled.csv --std uncertainty.csv")
@@ -174,7 +185,7 @@ def impute(
 @expanded
 def predict(
     model: ModelFile,
-    new: NewTable,
+    new: NewTables,
     target: Annotated[str, typer.Option(help="View or column to predict.")],
     how: Reading,
     out: Out = "-",
@@ -192,10 +203,10 @@ def predict(
             raise ValueError("choose one of --proba and --std.")
         check_target(out, force, TABLES)
         used = loaded(model, unseen)
-        given, dialect = read_new(used, [new], how)
+        given, dialect = read_new(used, new, how, target)
         if proba:
             check_has_probabilities(used, target)
-            write(as_table(used.predict_proba(given, target, use_target)), out, dialect)
+            write(named_by_label(used, as_table(used.predict_proba(given, target, use_target))), out, dialect)
             return
         found = used.predict(given, target, return_std=True, use_target=use_target)
         means, deviations = (as_table(part, target) for part in found)
@@ -208,7 +219,7 @@ def predict(
 @expanded
 def transform(
     model: ModelFile,
-    new: NewTable,
+    new: NewTables,
     how: Reading,
     out: Out = "-",
     unseen: Unseen = UnseenLabels.missing,
@@ -218,7 +229,7 @@ def transform(
     with plainly():
         check_target(out, force, TABLES)
         used = loaded(model, unseen)
-        given, dialect = read_new(used, [new], how)
+        given, dialect = read_new(used, new, how)
         write(as_table(used.transform(given)), out, dialect)
 
 
@@ -228,7 +239,7 @@ def evaluate(
     data: Tables,
     fitting: Fitting,
     how: Reading,
-    fraction: Annotated[float, typer.Option(help="Share of the seen cells that is hidden.")] = 0.1,
+    fraction: Annotated[float, typer.Option(min=0.0, max=1.0, help="Share of the seen cells that is hidden.")] = 0.1,
     columns: Annotated[bool, typer.Option("--columns", help="A row for each column, not for each view.")] = False,
     out: Annotated[str | None, typer.Option("--out", "-o", help="File for the table.")] = None,
     force: Force = False,
@@ -262,7 +273,9 @@ def report(
     data: Annotated[
         list[str] | None, typer.Option(help="The data of the fit: more to see, and a held-out check (again for more).")
     ] = None,
-    fraction: Annotated[float, typer.Option(help="Share of the cells the check hides; 0: no check.")] = 0.1,
+    fraction: Annotated[
+        float, typer.Option(min=0.0, max=1.0, help="Share of the cells the check hides; 0: no check.")
+    ] = 0.1,
     title: Annotated[str, typer.Option(help="Title of the page.")] = "",
     force: Force = False,
 ) -> None:
@@ -308,7 +321,10 @@ class Which(enum.StrEnum):
 
 @app.command(cls=Command, epilog="Example: sshiba reproduce yeast --quick --jobs 2")
 def reproduce(
-    which: Annotated[list[Which] | None, typer.Argument(help="Experiments; all of them if none is named.")] = None,
+    which: Annotated[
+        list[Which] | None,
+        typer.Argument(help="yeast, aviris, missing, faces, multiview; all of them if none is named.", metavar="NAME"),
+    ] = None,
     quick: Annotated[bool, typer.Option("--quick", help="A shorter form: six minutes on two cores.")] = False,
     jobs: Annotated[int, typer.Option(min=1, help="Cells computed at a time.")] = 2,
     out: Annotated[Path | None, typer.Option(help="Folder for the results; out/reproduce if not named.")] = None,

@@ -19,7 +19,7 @@ from ..data.types import VIEW_TYPES
 from ..estimator import SSHIBA
 from ..files.formats import ENDINGS
 from ..files.reading_options import DATES, Reading
-from .terminal import plain_errors
+from .terminal import plain_errors, running
 
 
 class UnseenLabels(enum.StrEnum):
@@ -29,12 +29,15 @@ class UnseenLabels(enum.StrEnum):
     error = "error"
 
 
-Tables = Annotated[list[str], typer.Argument(help=f"Files: {' '.join(ENDINGS)}; - is standard input.")]
-NewTable = Annotated[str, typer.Argument(help="File with new rows; - is standard input.")]
-ModelFile = Annotated[str, typer.Argument(help="Model file, as written by fit.")]
+Tables = Annotated[list[str], typer.Argument(help=f"Files: {' '.join(ENDINGS)}; - is standard input.", metavar="FILE")]
+NewTables = Annotated[list[str], typer.Argument(help="Files with new rows; - is standard input.", metavar="FILE")]
+ModelFile = Annotated[str, typer.Argument(help="Model file, as written by fit.", metavar="MODEL")]
 Out = Annotated[str, typer.Option("--out", "-o", help="File to write; - is standard output.")]
 Unseen = Annotated[
-    UnseenLabels, typer.Option(help="Labels that the model never saw: count them as missing, or refuse them.")
+    UnseenLabels,
+    typer.Option(
+        help="Labels that the model never saw: count them as missing, or refuse them.", metavar="missing|error"
+    ),
 ]
 Force = Annotated[bool, typer.Option("--force", help="Overwrite files.")]
 
@@ -75,9 +78,17 @@ OPTIONS: dict[type, dict[str, Any]] = {
         "dates": Annotated[
             str | None,
             typer.Option(
-                help=f"What becomes of dates: {' or '.join(DATES)} (year, month, weekday, days).", metavar="HOW"
+                help=f"What becomes of dates: {' (year, month, weekday, days) or '.join(DATES)}.", metavar="HOW"
             ),
         ],
+        "day_first": Annotated[
+            bool | None,
+            typer.Option("--day-first/--month-first", help="Is 03/04/2020 in April or in March? Found if it can be."),
+        ],
+        "no_header": Annotated[
+            bool, typer.Option("--no-header", help="The first line is a row; columns are called 'column 1' ...")
+        ],
+        "sheet": Annotated[str | None, typer.Option(help="Sheet of a workbook; the first if not named.")],
         "encoding": Annotated[str | None, typer.Option(help="Of text files; found if not named.", show_default=False)],
         "separator": Annotated[
             str | None, typer.Option("--sep", help="Between cells, or 'tab'; found if not named.", show_default=False)
@@ -94,7 +105,7 @@ OPTIONS: dict[type, dict[str, Any]] = {
         "restarts": Annotated[int, typer.Option(min=1, help="Random starts; the best is kept.")],
         "seed": Annotated[int, typer.Option(min=0, help="Of the random starts.")],
         "jobs": Annotated[int, typer.Option(min=1, help="Restarts at a time.")],
-        "max_time": Annotated[float | None, typer.Option(help="Seconds for the fit.")],
+        "max_time": Annotated[float | None, typer.Option(min=0, help="Seconds for the fit.")],
     },
 }
 
@@ -136,10 +147,20 @@ def as_options(group: Any) -> list[str]:
         if value == each.default:
             continue
         option = typing.get_args(OPTIONS[type(group)][each.name])[1]
-        flag = option.param_decls[0] if option.param_decls else "--" + each.name.replace("_", "-")
-        values = [None] if value is True else list(value) if isinstance(value, tuple | list) else [value]
-        words += [word for one in values for word in ([flag] if one is None else [flag, shlex.quote(str(one))])]
+        named = [word for word in (*option.param_decls, option.default) if isinstance(word, str)]
+        flag = named[0] if named else "--" + each.name.replace("_", "-")
+        if isinstance(value, bool):
+            words.append(flag.split("/")[0 if value else 1])
+            continue
+        values = list(value) if isinstance(value, tuple | list) else [value]
+        words += [word for one in values for word in (flag, shlex.quote(str(one)))]
     return words
+
+
+def given_options(*names: str) -> list[str]:
+    """Those of these options that are on the command line."""
+    given = [name for name in names if running.get().get_parameter_source(name).name == "COMMANDLINE"]
+    return ["--" + name.replace("_", "-") for name in given]
 
 
 class PlainHelp:
@@ -150,13 +171,28 @@ class PlainHelp:
         for param in params:
             if getattr(param, "is_flag", False):
                 param.metavar = ""
-            elif getattr(param, "multiple", False) and param.metavar is None:
-                param.metavar = "TEXT"
+            elif param.metavar is None and param.param_type_name == "option":
+                param.metavar = "NUMBER" if _takes_number(param) else "TEXT"
+            elif param.param_type_name == "argument":
+                param.display_type_rich = lambda ctx: None  # its name says it
         return params
+
+
+def _takes_number(param: Any) -> bool:
+    """Does an option take a number? typer calls its types differently from version to version."""
+    kind = param.bare_type() if hasattr(param, "bare_type") else param.type.name
+    return "int" in kind.lower() or "float" in kind.lower()
 
 
 class Command(PlainHelp, TyperCommand):
     """One command."""
+
+    def invoke(self, ctx: Any) -> Any:
+        token = running.set(ctx)
+        try:
+            return super().invoke(ctx)
+        finally:
+            running.reset(token)
 
 
 class Commands(PlainHelp, TyperGroup):

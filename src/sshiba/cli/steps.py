@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Sequence
 from dataclasses import replace
+from difflib import get_close_matches
 from typing import Any
 
 import numpy as np
@@ -11,10 +13,11 @@ import pandas as pd
 from rich.progress import Progress as BarProgress
 
 from ..data.border import as_views
-from ..data.wording import first_few
+from ..data.wording import first_few, quoted
 from ..estimator import SSHIBA, load
+from ..files.file_table import FileTable, values_of
 from ..files.reading_options import LearnedReading, Reading
-from ..files.tables import FileTable, LongTable, read_together, values_of
+from ..files.tables import LongTable, read_together
 from ..files.text_files import Dialect
 from ..files.view_files import write_views
 from ..files.writing import growing, write
@@ -35,14 +38,38 @@ def loaded(path: str, unseen: str) -> SSHIBA:
 
 
 def learned_reading(model: SSHIBA) -> LearnedReading:
-    """How the data of a model were read, and the labels of its columns."""
-    return LearnedReading.of(model.fitted_.reading, model.fitted_.schema.labels_by_column)
+    """How the data of a model were read, the labels of its columns, and where their numbers are."""
+    schema = model.fitted_.schema
+    return LearnedReading.of(model.fitted_.reading, schema.labels_by_column, schema.ranges_by_column)
 
 
-def read_new(model: SSHIBA, paths: Sequence[str], how: Reading) -> tuple[Any, Dialect | None]:
-    """New rows as the model's own were read, and how their file is written."""
+def read_new(
+    model: SSHIBA, paths: Sequence[str], how: Reading, target: str | None = None
+) -> tuple[Any, Dialect | None]:
+    """New rows as the model's own were read, and how their file is written, but for answers with names."""
     whole = read_together(paths, how, learned_reading(model))
-    return values_of(whole), dialect_of(whole)
+    dialect = dialect_of(whole)
+    say_absent(model, values_of(whole), target)
+    return values_of(whole), None if dialect is None else replace(dialect, header=True)
+
+
+def say_absent(model: SSHIBA, given: Any, target: str | None = None) -> None:
+    """Which columns of the model the files lack, but for the target; and which of theirs may be meant."""
+    schema = model.fitted_.schema
+    if not schema.one_table or not isinstance(given, pd.DataFrame):
+        return
+    known = [(name, feature) for name, coding in schema.codings.items() for feature in coding.features]
+    absent = [feature for name, feature in known if feature not in given and target not in (name, str(feature))]
+    if not absent:
+        return
+    features = {feature for _, feature in known}
+    strange = {str(name).strip().casefold(): name for name in given if name not in features}
+    close = {name: get_close_matches(str(name).casefold(), strange, 1) for name in absent}
+    meant = [f"{quoted(strange[near[0]])} for {quoted(name)}" for name, near in close.items() if near]
+    say(
+        f"Not in the data: {first_few(absent, 10)}; predictions do without."
+        + (f" Did you mean {', '.join(meant)}?" if meant else "")
+    )
 
 
 def dialect_of(whole: Any) -> Dialect | None:
@@ -78,6 +105,8 @@ def impute_tables(
     """Tables, or files of views, which come back in their own form; without a model one is fitted to them."""
     whole = read_together(data, how, learned_reading(model) if model else None)
     given = values_of(whole)
+    if model is not None:
+        say_absent(model, given)
     used = model or fitted(given, fitting)
     if not isinstance(whole, FileTable):
         views = as_views(whole)
@@ -89,10 +118,14 @@ def impute_tables(
         return
     filled, deviations = used.impute(given, return_std=True)
     table, rounded = whole.filled(filled)
-    write(table, out, whole.dialect)
+    write(table, out, whole.dialect, whole.sheet)
     if std is not None:
-        write(deviations, std, whole.dialect)
-    say_filled(int((given.isna() & filled.notna()).to_numpy().sum()), given.size, rounded)
+        write(whole.deviations(deviations), std, whole.dialect, whole.sheet)
+    say_filled(n_filled(whole, filled), whole.own.size, rounded)
+
+
+def n_filled(table: FileTable, found: pd.DataFrame) -> int:
+    return int((table.own.isna() & found[list(table.own)].notna()).to_numpy().sum())
 
 
 def count_holes(part: Any) -> int:
@@ -126,10 +159,9 @@ def impute_long(
             filled, deviations = used.impute(part.values, return_std=True)
             table, rounded = part.filled(filled)
             add(table)
-            add_std(deviations)
+            add_std(part.deviations(deviations))
             all_rounded |= dict.fromkeys(rounded)
-            holes = part.values.isna() & filled.notna()
-            n_holes, n_cells = n_holes + int(holes.to_numpy().sum()), n_cells + part.values.size
+            n_holes, n_cells = n_holes + n_filled(part, filled), n_cells + part.own.size
             bar.update(task, advance=len(filled))
     say_filled(n_holes, n_cells, list(all_rounded))
 
@@ -141,6 +173,15 @@ def check_has_probabilities(model: SSHIBA, target: str) -> None:
     for name, view in model.views_.items():
         if not view.latent and (name == target or target in model.feature_names_in_[name]):
             raise ValueError(f"{target!r} is real and has no probabilities: use --std for its deviations.")
+
+
+def named_by_label(model: SSHIBA, proba: pd.DataFrame) -> pd.DataFrame:
+    """Probabilities of yes / no columns called by the label whose they are: "smoker Yes", "ill 1"."""
+    codings = [coding for coding in model.fitted_.schema.codings.values() if coding.levels is None]
+    pairs = [pair for coding in codings for pair in itertools.zip_longest(coding.features, coding.words)]
+    words = {feature: "1" if pair is None else pair[1] for feature, pair in pairs}
+    names = {name: f"{name} {words[name]}" for name in proba if name in words}
+    return proba.rename(columns=names)
 
 
 def as_table(found: Any, name: str | None = None) -> pd.DataFrame:

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import logging
 import os
+import re
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
+from contextvars import ContextVar
 from typing import Any
 
 import pandas as pd
@@ -15,7 +18,7 @@ from rich.console import Console
 from rich.table import Table
 from sklearn.exceptions import ConvergenceWarning
 
-from ..data.advice import AdvisedError, Remedy
+from ..data.advice import AdvisedError, Problem, Remedy
 from ..data.wording import counted
 from ..datasets import DatasetError
 from ..estimator import SSHIBA
@@ -29,11 +32,12 @@ errors = Console(stderr=True)
 OPTIONS = {
     Remedy.LEAVE_OUT: "leave it out with --drop",
     Remedy.ROW_NAMES: "name the rows by it with --index",
-    Remedy.MISSING: "name what means missing with --missing",
+    Remedy.MISSING: "name what means missing with --missing {example}",
     Remedy.KEEP_LABELS: "if one is a label, keep it with --not-missing",
-    Remedy.NUMBERS: "name its --decimal or --thousands mark, or leave it out with --drop",
+    Remedy.NUMBERS: "name its --decimal or --thousands mark",
     Remedy.MARKS: "name its --decimal or --thousands mark",
     Remedy.DATES: "make features of it with --dates features",
+    Remedy.DAY_FIRST: "say --day-first or --month-first",
     Remedy.FEWER_LEVELS: "code it in fewer labels",
     Remedy.SPELLINGS: "make them one with --normalise-labels",
     Remedy.LABELS: "make it labels with --view NAME=column:categorical",
@@ -46,10 +50,31 @@ OPTIONS = {
     Remedy.ONE_EACH: "give each a --view of its own",
     Remedy.LABEL_TYPES: "leave it out with --drop",
     Remedy.SEVERAL_VIEWS: "give a file with views, .npz or .h5mu",
+    Remedy.SAME_ROWS: "fill absent rows with NaN",
+    Remedy.SEEN_LABELS: "count them as missing with --unseen missing",
+    Remedy.MORE_FACTORS: "raise --components",
+    Remedy.RESUME: "",  # the command says how
     Remedy.UNIQUE_ROWS: "name the rows by another column with --index",
 }
+running: ContextVar[Any] = ContextVar("running", default=None)  # what typer knows of the command that runs
 USUAL_SWEEPS = 300  # of a fit
 USER_ERRORS = (ValueError, TypeError, OSError, ImportError, DatasetError, ModelFileError, BoundError, MemoryError)
+
+
+def options_here() -> dict[Remedy, str]:
+    """What can be done with the command that runs: words with options that it does not have are empty."""
+    context = running.get()
+    if context is None:
+        return OPTIONS
+    has = {option for parameter in context.command.params for option in (*parameter.opts, *parameter.secondary_opts)}
+    return {remedy: words if has >= set(re.findall(r"--[a-z-]+", words)) else "" for remedy, words in OPTIONS.items()}
+
+
+class PlainWords(logging.Formatter):
+    """What is logged, with options where the library would advise Python."""
+
+    def format(self, record: logging.LogRecord) -> str:
+        return record.msg.said(options_here()) if isinstance(record.msg, Problem) else super().format(record)
 
 
 def say(words: str) -> None:
@@ -63,13 +88,15 @@ def plain_errors(debugging: bool = False) -> Iterator[None]:
         yield
     except BrokenPipeError:  # the reader of standard output has had enough
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-    except KeyboardInterrupt:
-        say("Stopped; nothing was written.")
+    except (KeyboardInterrupt, SystemError) as error:
+        if isinstance(error, SystemError) and not isinstance(error.__cause__, KeyboardInterrupt):
+            raise
+        say("Stopped; nothing was written.")  # compiled code makes a SystemError of Ctrl-C
         raise typer.Exit(1) from None
     except USER_ERRORS as error:
         if debugging:
             raise
-        said = error.said(OPTIONS) if isinstance(error, AdvisedError) else str(error)
+        said = error.said(options_here()) if isinstance(error, AdvisedError) else str(error)
         words = " ".join(said.split()) or type(error).__name__
         errors.print(f"Error: {words}", markup=False, highlight=False, soft_wrap=True, style="red")
         raise typer.Exit(1) from None
@@ -78,7 +105,7 @@ def plain_errors(debugging: bool = False) -> Iterator[None]:
 def show_warning(message: Warning | str, category: type[Warning], *_: Any, **__: Any) -> None:
     """A warning as a line; that a fit did not converge is said by the command itself, with what to do."""
     if not issubclass(category, ConvergenceWarning):
-        say(message.said(OPTIONS) if isinstance(message, AdvisedError) else str(message))
+        say(message.said(options_here()) if isinstance(message, AdvisedError) else str(message))
 
 
 class Expectation:

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import StrEnum
 
 
@@ -17,6 +18,7 @@ class Remedy(StrEnum):
     NUMBERS = "convert it with pd.to_numeric"
     MARKS = "name its decimal and thousands marks when it is read"
     DATES = "turn it into numbers with sshiba.date_features"
+    DAY_FIRST = "say day_first=True or day_first=False"
     FEWER_LEVELS = "code it in fewer levels"
     SPELLINGS = "merge spellings with sshiba.normalise_labels"
     LABELS = "give it a Categorical view of its own"
@@ -29,6 +31,10 @@ class Remedy(StrEnum):
     ONE_EACH = "give one categorical view per column"
     LABEL_TYPES = "convert it, e.g. with .astype(str): labels are text, finite numbers or True / False"
     SEVERAL_VIEWS = "give a dict of views"
+    SAME_ROWS = "fill absent rows with NaN, or give DataFrames, which are matched by index"
+    SEEN_LABELS = "set such labels to None"
+    MORE_FACTORS = "raise n_components"
+    RESUME = "resume(views) goes on from it"
     UNIQUE_ROWS = "make row labels unique, e.g. frame.reset_index(drop=True) in every view"
 
 
@@ -38,17 +44,19 @@ class Problem:
 
     what: str
     remedies: tuple[Remedy, ...] = ()
+    example: str = ""  # the text that is wrong, for words that say {example}
 
     def said(self, words: Mapping[Remedy, str]) -> str:
-        """In one sentence without its full stop; `words` are used in place of Python's."""
-        return ": ".join(filter(None, [self.what, ", or ".join(words.get(r, r.value) for r in self.remedies)]))
+        """In one sentence without its full stop; `words` are used in place of Python's, empty ones are left out."""
+        done = (words.get(remedy, remedy.value).format(example=shlex.quote(self.example)) for remedy in self.remedies)
+        return ": ".join(filter(None, [self.what, ", or ".join(dict.fromkeys(filter(None, done)))]))
 
     def __str__(self) -> str:
         return self.said({})
 
     def of(self, whose: str) -> Problem:
         """The same, with whose problem it is."""
-        return Problem(f"{whose} {self.what}", self.remedies)
+        return replace(self, what=f"{whose} {self.what}")
 
 
 class AdvisedError(Exception):

@@ -8,6 +8,7 @@ from collections.abc import Mapping
 import numpy as np
 import pandas as pd
 
+from .advice import DataError, Problem, Remedy
 from .containers import Table, check_unique_rows
 from .wording import counted, first_few
 
@@ -76,10 +77,8 @@ def _check_array_lengths(tables: Mapping[str, Table]) -> None:
     lengths = {name: len(table.frame) for name, table in tables.items() if not table.has_index}
     if len(set(lengths.values())) > 1:
         listed = ", ".join(f"{name!r} has {n}" for name, n in lengths.items())
-        raise ValueError(
-            f"views with different numbers of rows: {listed}. Arrays are matched row by row: fill absent "
-            "rows with NaN, or give DataFrames, which are matched by index."
-        )
+        what = f"views with different numbers of rows, {listed}, while arrays are matched row by row"
+        raise DataError(Problem(what, (Remedy.SAME_ROWS,)))
 
 
 def rows_to_follow(indexed: Mapping[str, pd.Index], nameless: Mapping[str, int]) -> pd.Index:

@@ -4,15 +4,24 @@ from __future__ import annotations
 
 import datetime as dt
 import warnings
-from collections.abc import Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 import pandas as pd
 
+from .advice import DataError, Problem, Remedy
 from .cells import column_kind
+from .wording import quoted
 
 EPOCH = pd.Timestamp("1970-01-01")
-LOOKS_LIKE_DATE = r"^\s*\d{1,4}[-/.]\d{1,2}[-/.]\d{1,4}([T ].*)?\s*$"
+MONTH = r"(?:jan|feb|mar|apr|may|jun|jul|aug|sep|oct|nov|dec)[a-z]*\.?"
+TIME = r"(?:[T ].*)?\s*$"
+# 31/12/2020 or 12/31/2020: day and month, in an order that it does not say by itself.
+NO_ORDER = rf"^\s*(\d{{1,2}})([-/.])(\d{{1,2}})[-/.]\d{{1,4}}{TIME}"
+LOOKS_LIKE_DATE = (
+    rf"(?i)^\s*(?:\d{{1,4}}[-/.]\d{{1,2}}[-/.]\d{{1,4}}"
+    rf"|\d{{1,2}}\.?[-/ ]{MONTH},?[-/ ]\d{{2,4}}|{MONTH}[-/ ]\d{{1,2}},?[-/ ]\d{{4}}){TIME}"
+)
 
 
 def holds_dates(column: pd.Series) -> bool:
@@ -29,23 +38,31 @@ def are_dates(texts: pd.Series) -> bool:
     some = texts.head(20)
     if not len(some) or not all(isinstance(text, str) for text in some):
         return False
-    return bool(some.str.match(LOOKS_LIKE_DATE).all()) and bool(parsed(some).notna().all())
+    if not some.str.match(LOOKS_LIKE_DATE).all():
+        return False
+    return any(bool(_parsed(some, day_first).notna().all()) for day_first in (True, False))
 
 
-def parsed(column: pd.Series) -> pd.Series:
-    """The dates of a column, without a time zone; what is none is missing.
-
-    Points mean that days come before months, as do months above 12.
-    """
+def _parsed(column: pd.Series, day_first: bool | None) -> pd.Series:
+    """The dates of a column, without a time zone; what is none is missing. The order is for cells that say none."""
     if isinstance(column.dtype, pd.PeriodDtype):
         return column.dt.to_timestamp()
+    column = _without_categories(column)
+    if column_kind(column) != "text":
+        return pd.to_datetime(column, errors="coerce", utc=True).dt.tz_convert(None)
+    found = pd.Series(pd.NaT, index=column.index, dtype="datetime64[ns]")
+    no_order = column.str.match(NO_ORDER, na=False).astype(bool)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", UserWarning)  # of pandas, about the order of day and month
-        first, other = (True, False) if column.astype(str).str.contains(r"^\s*\d{1,2}\.").any() else (False, True)
-        found = pd.to_datetime(column, errors="coerce", format="mixed", dayfirst=first, utc=True)
-        if found.notna().sum() < column.notna().sum():
-            found = pd.to_datetime(column, errors="coerce", format="mixed", dayfirst=other, utc=True)
-    return found.dt.tz_convert(None)
+        for cells, first in ((no_order, bool(day_first)), (~no_order & column.notna(), False)):
+            if cells.any():
+                some = pd.to_datetime(column[cells], errors="coerce", format="mixed", dayfirst=first, utc=True)
+                found[cells] = some.dt.tz_convert(None).astype("datetime64[ns]")
+    return found
+
+
+def _without_categories(column: pd.Series) -> pd.Series:
+    return column.astype(object) if isinstance(column.dtype, pd.CategoricalDtype) else column
 
 
 def date_columns(frame: pd.DataFrame) -> list[Any]:
@@ -53,7 +70,62 @@ def date_columns(frame: pd.DataFrame) -> list[Any]:
     return [name for place, name in enumerate(frame.columns) if holds_dates(frame.iloc[:, place])]
 
 
-def date_features(frame: pd.DataFrame, columns: Sequence[Any] | None = None) -> pd.DataFrame:
+def date_orders(
+    frame: pd.DataFrame, columns: Iterable[Any], said: bool | None = None, usual: bool | None = None
+) -> dict[Any, bool | None]:
+    """Column of dates -> do days come before months? One order for all its cells; None where it makes no difference.
+
+    A column that fits both orders takes the one that is `said`, that of the other columns, or the `usual` one; points
+    say that days come first.
+
+    Raises
+    ------
+    DataError
+        Nothing tells the order of a column, or it has cells in both orders. All such columns are named.
+    """
+    cells = {name: _days_and_months(frame[name]) for name in columns}
+    fits = {name: _fitting(some) for name, some in cells.items()}
+    proven = {next(iter(some)) for some in fits.values() if len(some) == 1}
+    likely = said if said is not None else next(iter(proven)) if len(proven) == 1 else usual
+    orders: dict[Any, bool | None] = {}
+    problems = []
+    for name, some in cells.items():
+        points = said is None and bool((some["mark"] == ".").any())
+        if not fits[name]:
+            odd = [quoted(some["cell"][some[part] > 12].iloc[0]) for part in ("first", "second")]
+            what = f"column {quoted(name)} has dates in two orders, {odd[0]} and {odd[1]}"
+            problems.append(Problem(what, (Remedy.LEAVE_OUT,)))
+        elif (some["first"] == some["second"]).all():
+            orders[name] = None
+        elif len(fits[name]) == 1:
+            orders[name] = next(iter(fits[name]))
+        elif points or likely is not None:
+            orders[name] = points or likely
+        else:
+            what = f"column {quoted(name)}: is {quoted(some['cell'].iloc[0])} a day and a month, or a month and a day"
+            problems.append(Problem(what, (Remedy.DAY_FIRST,)))
+    if problems:
+        raise DataError(*problems)
+    return orders
+
+
+def _days_and_months(column: pd.Series) -> pd.DataFrame:
+    """The cells that do not say their order, with their first number, the mark behind it, and the second number."""
+    column = _without_categories(column)
+    if column_kind(column) != "text":
+        return pd.DataFrame({"cell": [], "first": [], "mark": [], "second": []})
+    parts = column.str.extract(NO_ORDER).set_axis(["first", "mark", "second"], axis=1)
+    return parts.assign(cell=column).dropna().astype({"first": int, "second": int})
+
+
+def _fitting(cells: pd.DataFrame) -> set[bool]:
+    """With days first the second numbers are months, else the first ones are."""
+    return {first for first, months in ((True, "second"), (False, "first")) if (cells[months] <= 12).all()}
+
+
+def date_features(
+    frame: pd.DataFrame, columns: Sequence[Any] | None = None, day_first: bool | None = None
+) -> pd.DataFrame:
     """A frame with year, month, weekday and days since 1970 in place of each column of dates.
 
     Parameters
@@ -61,19 +133,27 @@ def date_features(frame: pd.DataFrame, columns: Sequence[Any] | None = None) -> 
     frame : DataFrame
     columns : sequence, optional
         The columns of dates; found if not named, also where they are text such as 2020-01-31.
+    day_first : bool, optional
+        Is 03/04/2020 the third of April? Needed where nothing in the dates tells.
 
     Returns
     -------
     DataFrame
         "when" becomes "when year", "when month", "when weekday" (Monday ...) and "when days since 1970".
     """
-    wanted = set(date_columns(frame) if columns is None else columns)
+    wanted = date_columns(frame) if columns is None else columns
+    return features_of_dates(frame, date_orders(frame, wanted, day_first))
+
+
+def features_of_dates(frame: pd.DataFrame, orders: Mapping[Any, bool | None]) -> pd.DataFrame:
+    """`date_features` where the columns and their orders are known."""
     parts: dict[Any, pd.Series] = {}
     for name in frame:
-        if name not in wanted:
+        if name not in orders:
             parts[name] = frame[name]
             continue
-        dates = parsed(frame[name])
+        dates = _parsed(frame[name], orders[name])
+        _refuse_others(frame[name], dates, name)
         parts |= {
             f"{name} year": dates.dt.year.astype("Float64"),
             f"{name} month": dates.dt.month.astype("Float64"),
@@ -81,3 +161,12 @@ def date_features(frame: pd.DataFrame, columns: Sequence[Any] | None = None) -> 
             f"{name} days since 1970": ((dates - EPOCH) / pd.Timedelta(days=1)).astype("Float64"),
         }
     return pd.DataFrame(parts, index=frame.index)
+
+
+def _refuse_others(column: pd.Series, dates: pd.Series, name: Any) -> None:
+    others = column[column.notna() & dates.isna()]
+    if len(others):
+        what = (
+            f"column {quoted(name)}: {quoted(others.iloc[0])} is no date, as {len(others):,} of {len(column):,} cells"
+        )
+        raise DataError(Problem(what, (Remedy.MISSING,)))

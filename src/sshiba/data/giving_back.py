@@ -15,20 +15,25 @@ from .schema import Schema
 from .wording import first_few
 
 
-def to_user(schema: Schema, name: str, values: np.ndarray, index: pd.Index, whole: bool = False) -> Any:
-    """Decided values in the model's units -> the user's units, labels, dtypes and container (as in `to_container`)."""
+def to_user(
+    schema: Schema, name: str, values: np.ndarray, index: pd.Index, whole: bool = False, asked: int | None = None
+) -> Any:
+    """Decided values in the model's units -> the user's units, labels, dtypes and container (as in `to_container`).
+
+    `asked` is the place of the one column that the user asked for.
+    """
     coding = schema.codings[name]
     decoded = schema.types[name].decode(np.asarray(values), coding)
-    warn_negative_counts(coding, decoded)
+    warn_negative_counts(coding, decoded, asked)
     return to_container(decoded, coding, index, whole)
 
 
-def warn_negative_counts(coding: Coding, decoded: np.ndarray) -> None:
+def warn_negative_counts(coding: Coding, decoded: np.ndarray, asked: int | None = None) -> None:
     """Numbers that counted something are predicted as means of a normal distribution, which may be below 0."""
     below = [
-        f
-        for f, is_count, values in zip(coding.features, coding.counts, decoded.T)
-        if is_count and values.min(initial=0) < 0
+        feature
+        for place, (feature, is_count) in enumerate(zip(coding.features, coding.counts))
+        if is_count and asked in (None, place) and decoded[:, place].min(initial=0) < 0
     ]
     if below:
         warnings.warn(

@@ -19,10 +19,12 @@ from ..core.coded import CodedView
 from .advice import DataTypeError, DataWarning, Problem, Remedy
 from .alignment import align
 from .border import as_views
+from .cells import read_numbers
 from .containers import Table, match_columns, read_table
 from .markers import is_text, suspects, tell_markers
 from .one_table import SplitTable, is_one_table, split_new, split_training
 from .schema import Schema
+from .sentinels import sentinels
 from .spellings import spellings, text_counts
 from .types import VIEW_TYPES, View
 from .wording import counted, first_few, quoted
@@ -74,6 +76,7 @@ def read_training(
         schema.codings[name] = replace(coding, container=table.container, dtypes=table.dtypes, column_names=names)
         data[name] = view.encode(table.frame, name, coding, dtype).take(rows[name])
     _warn_labels(schema, tables)
+    _warn_sentinels(schema, tables)
     return schema, data, index
 
 
@@ -104,6 +107,21 @@ def _warn_labels(schema: Schema, tables: Mapping[str, Table]) -> None:
         problems.append(Problem(f"{n} spelled in several ways ({listed})", (Remedy.SPELLINGS,)))
     if problems:
         warnings.warn(DataWarning(*problems), stacklevel=3)
+
+
+def _warn_sentinels(schema: Schema, tables: Mapping[str, Table]) -> None:
+    """One warning for all numbers that look as if they meant missing."""
+    odd: dict[Any, tuple[float, int]] = {}
+    for name, coding in schema.codings.items():
+        if not schema.types[name].latent:
+            found = sentinels(read_numbers(tables[name].frame, name, ()))
+            odd |= {coding.features[place]: value for place, value in found.items()}
+    if odd:
+        listed = "; ".join(f"{quoted(column)}: {value:g}, {n:,} times" for column, (value, n) in list(odd.items())[:5])
+        more = f" and {len(odd) - 5} more" if len(odd) > 5 else ""
+        example = f"{next(iter(odd.values()))[0]:g}"
+        what = f"far-off numbers that repeat, as if they meant missing ({listed}{more})"
+        warnings.warn(DataWarning(Problem(what, (Remedy.MISSING,), example)), stacklevel=3)
 
 
 def training_views(data: Any, types: Mapping[Any, Any] | None) -> SplitTable:
@@ -192,8 +210,5 @@ def warn_empty_rows(data: Mapping[str, CodedView], index: pd.Index) -> None:
         return
     empty = ~np.any([mask.any(axis=1) for mask in masks if mask is not None], axis=0)
     if empty.any():
-        warnings.warn(
-            f"{int(empty.sum())} rows have nothing observed, first {quoted(index[empty][0])}: their z is the prior.",
-            UserWarning,
-            stacklevel=3,
-        )
+        rows = f"{counted(int(empty.sum()), 'row')} with nothing observed, first {quoted(index[empty][0])}"
+        warnings.warn(f"{rows}: what is predicted for them are averages.", UserWarning, stacklevel=3)

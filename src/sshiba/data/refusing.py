@@ -11,6 +11,7 @@ from .cells import column_kind, looks_numeric
 from .dates import are_dates
 from .spellings import holds_yes_no
 
+MARKED_NUMBER = r"^\s*[-+]?[$€£¥]?\s?\d[\d.,'’ ]*[$€£¥%]?\s*$"  # 1,138.3 or $5 or -3 %
 MOST_LEVELS = 50  # text of more is no category
 
 
@@ -49,10 +50,11 @@ def _refused_kind(values: pd.Series, kind: str) -> Problem:
 
 def _refused_text(values: pd.Series, n_distinct: int) -> Problem | None:
     texts = values[[isinstance(value, str) for value in values]]
-    words = texts[pd.to_numeric(texts, errors="coerce").isna()]
+    words = texts[pd.to_numeric(texts, errors="coerce").isna() & ~texts.str.match(MARKED_NUMBER).astype(bool)]
     if 0 < len(words) < len(values) and 2 * words.nunique() <= n_distinct:
-        remedies = (Remedy.MISSING, Remedy.LEAVE_OUT)
-        return Problem(f"mixes numbers and text such as {words.iloc[0]!r}", remedies)
+        most = words.value_counts()
+        what = f"mixes numbers and text: {most.index[0]!r} in {most.iloc[0]:,} of {len(values):,} cells is no number"
+        return Problem(what, (Remedy.MISSING, Remedy.LEAVE_OUT), most.index[0])
     if n_distinct <= 2:
         return None
     commas = texts.str.match(r"^[+-]?\d+,\d+$")

@@ -67,6 +67,20 @@ class Schema:
             return {}
         return {feature: coding.levels for coding in self.codings.values() for feature in coding.features}
 
+    @property
+    def ranges_by_column(self) -> dict[Any, tuple[float, float]]:
+        """Of one table: column of numbers -> their mean and their standard deviation."""
+        if not self.one_table:
+            return {}
+        return {
+            feature: (float(centre), float(deviation))
+            for name, coding in self.codings.items()
+            if not self.types[name].latent
+            for feature, centre, deviation in zip(
+                coding.features, coding.centre, coding.scale * np.sqrt(coding.variance)
+            )
+        }
+
     def with_unseen(self, unseen: str) -> Schema:
         """The same, with labels that training never saw "missing" or an "error"."""
         return replace(self, types={name: view.with_unseen(unseen) for name, view in self.types.items()})

@@ -26,3 +26,9 @@ def first_few(labels: Iterable[Any], limit: int = 3) -> str:
 def counted(n: int, one: str, many: str | None = None) -> str:
     """1 value, 2 values, 1,000 values."""
     return f"{n:,} {one if n == 1 else many or one + 's'}"
+
+
+def the_one(values: Iterable[Any]) -> Any:
+    """The value that all have that have one; None where they differ."""
+    found = {value for value in values if value is not None}
+    return found.pop() if len(found) == 1 else None

@@ -11,6 +11,7 @@ from sklearn.exceptions import ConvergenceWarning
 
 from ..data.containers import fill_masked
 from ..fitted.fitted import fitted_of
+from ..fitting.restarts import ctrl_c
 
 
 def take_rows(value: Any, index: pd.Index, rows: np.ndarray) -> Any:
@@ -22,10 +23,9 @@ def take_rows(value: Any, index: pd.Index, rows: np.ndarray) -> Any:
 
 def hide_cells(value: Any, index: pd.Index, hidden: np.ndarray) -> Any:
     """One view with these cells, (n, D) of all rows, missing."""
-    if isinstance(value, pd.DataFrame):
-        return value.mask(pd.DataFrame(hidden, index=index, columns=value.columns).loc[value.index])
-    if isinstance(value, pd.Series):
-        return value.mask(pd.Series(hidden[:, 0], index=index).loc[value.index])
+    if isinstance(value, pd.DataFrame | pd.Series):
+        own = hidden if index.equals(value.index) else hidden[index.get_indexer(value.index)]
+        return value.mask(own if isinstance(value, pd.DataFrame) else own[:, 0])
     array = as_array(value)
     if array.dtype.kind in "biu":
         array = array.astype(object if array.ndim == 1 else float)
@@ -50,7 +50,8 @@ def quiet_fit(model: Any, views: Any) -> Any:
     """A fit among many: it need not converge, but Ctrl-C ends all of them."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", ConvergenceWarning)
-        fitted = model.fit(views)
-    if any(restart.interrupted for restart in fitted_of(fitted).restarts):
+        with ctrl_c() as stop_requests:
+            fitted = model.fit(views)
+    if stop_requests or any(restart.interrupted for restart in fitted_of(fitted).restarts):
         raise KeyboardInterrupt
     return fitted

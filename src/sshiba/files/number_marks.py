@@ -9,6 +9,8 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
+from ..data.wording import the_one
+
 BLANKS = " \u00a0\u202f\u2009"
 UNIT = r"(?:[$€£¥₹₽₩₺₪฿₫₴₦₱%‰]|EUR|USD|GBP|CHF|JPY|CNY|INR|SEK|NOK|DKK|PLN|CZK|HUF|kr|zł|Fr\.?)"
 WITH_UNIT = rf"^\s*([+-]?)({UNIT}?\s*)([+-]?[\d.,'’{BLANKS}eE+-]*\d[.,]?)(\s*{UNIT}?)\s*$"
@@ -16,6 +18,8 @@ WITH_UNIT = rf"^\s*([+-]?)({UNIT}?\s*)([+-]?[\d.,'’{BLANKS}eE+-]*\d[.,]?)(\s*{
 NUMBER = rf"^[+-]?(?:[1-9]\d{{0,2}}([,'’{BLANKS}])\d{{3}}(?:\1\d{{3}})*(?:\.\d*)?|\d+\.?\d*|\.\d+)(?:[eE][+-]?\d+)?$"
 SWAP = str.maketrans({",": ".", ".": ","})
 A_FEW = 100  # cells that are tried before all are
+NEAR = 10  # deviations from the mean of a column, within which new numbers of it usually are
+NEARER = 3  # times nearer one reading of a column must be than the other to be told from it
 
 
 @dataclass(frozen=True)
@@ -43,6 +47,18 @@ class NumberFormat:
 
 
 @dataclass(frozen=True)
+class Range:
+    """Where the numbers of a column usually are."""
+
+    mean: float
+    deviation: float
+
+    def deviations(self, numbers: pd.Series) -> float:
+        """How far numbers typically are from the mean."""
+        return float((numbers.astype(float) - self.mean).abs().median()) / self.deviation
+
+
+@dataclass(frozen=True)
 class NumberColumn:
     """A column of numbers under both readings: a point as the decimal mark, or a comma; None where it does not fit."""
 
@@ -62,6 +78,14 @@ class NumberColumn:
     def ambiguous(self) -> bool:
         """Does it say different numbers with one mark and with the other?"""
         return self.point is not None and self.comma is not None and not np.array_equal(self.point, self.comma)
+
+    def nearer(self, usual: Range) -> str | None:
+        """The mark by which its numbers lie where such numbers usually do; None where both do, or neither."""
+        assert self.point is not None
+        assert self.comma is not None
+        away = {mark: usual.deviations(numbers) for mark, numbers in ((".", self.point), (",", self.comma))}
+        best, other = sorted(away, key=away.__getitem__)
+        return best if away[best] <= NEAR and away[other] > NEARER * max(away[best], 1) else None
 
     def read(self, decimal: str) -> tuple[pd.Series, NumberFormat]:
         numbers = self.point if decimal == "." else self.comma
@@ -133,7 +157,11 @@ class AmbiguousMarksError(ValueError):
 
 
 def read_numbers(
-    columns: Mapping[Any, NumberColumn], decimal: str | None, separator: str, usual: str | None = None
+    columns: Mapping[Any, NumberColumn],
+    decimal: str | None,
+    separator: str,
+    usual: str | None = None,
+    ranges: Mapping[Any, Range] | None = None,
 ) -> tuple[dict[Any, tuple[pd.Series, NumberFormat]], str]:
     """The numbers of all columns of a file, how each is written, and the file's decimal mark.
 
@@ -143,19 +171,25 @@ def read_numbers(
     decimal : the mark that the user named, if any
     separator : between cells; semicolons say that a comma may be a decimal mark
     usual : the mark that was found in earlier data, if any
+    ranges : of columns that a model knows, where it saw their numbers
 
     Raises
     ------
     AmbiguousMarksError
         3,333 alone: nothing tells whether that is three thousand.
     """
+    ranges = ranges or {}
     proven = {mark for column in columns.values() if len(column.marks) == 1 for mark in column.marks}
-    settled = decimal or (next(iter(proven)) if len(proven) == 1 else usual if not proven else None)
-    of_file = settled or ("," if separator == ";" else ".")
+    settled = decimal or (next(iter(proven)) if len(proven) == 1 else None)
+    by_range = {name: columns[name].nearer(ranges[name]) for name in ranges if _is_open(columns.get(name), settled)}
+    ranged = the_one(by_range.values())
+    told = settled or ranged or (None if proven else usual)
+    of_file = told or ("," if separator == ";" else ".")
     found, ambiguous = {}, {}
     for name, column in columns.items():
         if column.ambiguous:
-            mark = settled or _by_custom(column, separator, proven)
+            custom = told or _by_custom(column, separator, proven)
+            mark = by_range[name] or ranged if name in by_range else custom
             if mark is None:
                 ambiguous[name] = next(text for text in column.texts if "," in text or "." in text)
                 continue
@@ -165,6 +199,10 @@ def read_numbers(
     if ambiguous:
         raise AmbiguousMarksError(ambiguous)
     return found, of_file
+
+
+def _is_open(column: NumberColumn | None, settled: str | None) -> bool:
+    return column is not None and column.ambiguous and settled is None
 
 
 def _by_custom(column: NumberColumn, separator: str, proven: set[str]) -> str | None:

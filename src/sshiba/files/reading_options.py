@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass, fields
+from dataclasses import asdict, dataclass, field, fields
 from typing import Any
 
 from ..data.markers import MISSING
 from .formats import FileError
+from .number_marks import Range
 from .text_files import Dialect
 
 DATES = ("features", "leave-out")
@@ -23,6 +24,9 @@ class Reading:
     not_missing: Sequence[str] = ()  # texts of MISSING that are labels
     normalise_labels: bool = False  # make spellings that differ only in case and blanks one
     dates: str | None = None  # "features" or "leave-out"; None: they are refused
+    day_first: bool | None = None  # is 03/04/2020 the third of April? None: found in the dates
+    no_header: bool = False  # does the first line hold cells, not names of columns?
+    sheet: str | None = None  # of a workbook; None: the first
     encoding: str | None = None  # None: found
     separator: str | None = None  # None: found in the first lines
     decimal: str | None = None  # None: found in the numbers
@@ -54,6 +58,13 @@ class LearnedReading:
     how: Reading
     dialect: Dialect | None
     levels: Mapping[Any, tuple | None]  # column -> its labels; None: no labels
+    ranges: Mapping[Any, Range] = field(default_factory=dict)  # column of numbers -> where they are
+
+    @property
+    def day_first(self) -> bool | None:
+        """Do days come before months in dates? As it was said, or found."""
+        found = self.dialect.day_first if self.dialect is not None else None
+        return found if self.how.day_first is None else self.how.day_first
 
     def to_json(self) -> dict[str, Any]:
         """Plain values; the columns are in the model itself."""
@@ -63,10 +74,16 @@ class LearnedReading:
         return {"options": how, "dialect": None if self.dialect is None else asdict(self.dialect)}
 
     @classmethod
-    def of(cls, stored: Mapping[str, Any] | None, levels: Mapping[Any, tuple | None]) -> LearnedReading:
+    def of(
+        cls,
+        stored: Mapping[str, Any] | None,
+        levels: Mapping[Any, tuple | None],
+        ranges: Mapping[Any, tuple[float, float]] | None = None,
+    ) -> LearnedReading:
         """What `to_json` gave; options that this version does not know are passed over."""
         stored = stored or {}
         known = {each.name for each in fields(Reading)}
         options = {key: value for key, value in stored.get("options", {}).items() if key in known}
         dialect = stored.get("dialect")
-        return cls(Reading(**options), None if dialect is None else Dialect(**dialect), levels)
+        known_ranges = {column: Range(*numbers) for column, numbers in (ranges or {}).items()}
+        return cls(Reading(**options), None if dialect is None else Dialect(**dialect), levels, known_ranges)

@@ -1,22 +1,25 @@
-"""Tables from files: what their cells mean, and the same cells as they were written."""
+"""Tables from files: what their cells mean."""
 
 from __future__ import annotations
 
 import logging
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
+from zipfile import BadZipFile
 
 import numpy as np
 import pandas as pd
 
-from ..data.dates import date_columns, date_features
+from ..data.dates import date_columns, date_orders, features_of_dates
 from ..data.markers import Markers, is_text, tell_markers, without_markers
 from ..data.spellings import normalise_labels
-from ..data.wording import first_few
+from ..data.wording import first_few, the_one
+from .file_table import FileTable
 from .formats import NO_NAME, STREAM, TEXTS, FileError, ending_of, needing
+from .joining import side_by_side
 from .number_marks import AmbiguousMarksError, NumberColumn, NumberFormat, read_numbers
 from .reading_options import LearnedReading, Reading
 from .text_files import Dialect, TextFile, file_size
@@ -26,52 +29,6 @@ logger = logging.getLogger("sshiba")
 
 LONG = 200 * 2**20  # bytes of a text file that is read in parts
 PART_ROWS = 20_000
-
-
-@dataclass(frozen=True, eq=False)
-class FileTable:
-    """A table as it is written, cell by cell, and the same as values."""
-
-    given: pd.DataFrame  # all columns in their order; of text files all text
-    values: pd.DataFrame  # what the model is to see, rows named
-    name_column: Any = None  # of `given`: where the names of the rows are
-    dialect: Dialect | None = None  # None: not a text file
-    formats: Mapping[Any, NumberFormat] = field(default_factory=dict)
-    whole: frozenset = frozenset()  # columns of whole numbers
-
-    def filled(self, found: pd.DataFrame) -> tuple[pd.DataFrame, list[Any]]:
-        """What was given with its holes filled from `found`, and the columns of whole numbers that were rounded for it.
-
-        What was seen stays to the last character; a value that the column has elsewhere is written as it is there.
-        """
-        out, rounded = self.given.copy(), []
-        for place, name in enumerate(self.given.columns):
-            if name not in self.values or name not in found:
-                continue
-            holes = (self.values[name].isna() & found[name].notna()).to_numpy()
-            if not holes.any():
-                continue
-            new = found[name]
-            if name in self.whole and (whole := new.astype(float).round()).ne(new.astype(float))[holes].any():
-                new = whole
-                rounded.append(name)
-            cells = self._cells(place, name, new, holes)
-            out.isetitem(place, cells)
-        return out, rounded
-
-    def _cells(self, place: int, name: Any, new: pd.Series, holes: np.ndarray) -> Any:
-        """A column of `given`, filled; `name` is that of its place."""
-        if self.dialect is None:
-            return new.astype(self.given.dtypes.iloc[place]).array if name in self.whole else new.array
-        cells = self.given.iloc[:, place].to_numpy(dtype=object, copy=True)
-        known = dict(zip(self.values[name][~holes], cells[~holes]))
-        how = self.formats.get(name, NumberFormat())
-        cells[holes] = [known.get(value, _written(value, how)) for value in new[holes]]
-        return cells
-
-
-def _written(value: Any, how: NumberFormat) -> str:
-    return how.write(float(value)) if isinstance(value, int | float | np.number) else str(value)
 
 
 # ------------------------------------------------------------------------------------------------------ reading
@@ -91,7 +48,7 @@ def read_together(paths: Sequence[str], how: Reading, learned: LearnedReading | 
         raise FileError("several files must all be tables: .csv, .tsv, .parquet, .feather or .xlsx.")
     dropped = _columns_to_drop(how.drop, [name for part in raw for name in part.frame], paths)
     parts = [_as_table(part, how, learned, dropped) for part in raw]
-    return parts[0] if len(parts) == 1 else _beside(parts, paths)
+    return parts[0] if len(parts) == 1 else side_by_side(parts, paths)
 
 
 @dataclass(frozen=True, eq=False)
@@ -101,6 +58,7 @@ class _Raw:
     path: str
     frame: pd.DataFrame
     dialect: Dialect | None
+    sheet: str | None = None
 
 
 def _read_raw(path: str, how: Reading, learned: LearnedReading | None) -> Any:
@@ -116,9 +74,7 @@ def _read_raw(path: str, how: Reading, learned: LearnedReading | None) -> Any:
         if ending == ".feather":
             return _Raw(path, needing("parquet", lambda: pd.read_feather(path)), None)
         if ending == ".xlsx":
-            return _Raw(
-                path, needing("excel", lambda: pd.read_excel(path, keep_default_na=False, na_values=[""])), None
-            )
+            return needing("excel", lambda: _read_workbook(path, how, learned))
         return read_views(path, ending)
     except FileNotFoundError:
         raise FileError(f"there is no file {path!r}.") from None
@@ -128,13 +84,29 @@ def _read_raw(path: str, how: Reading, learned: LearnedReading | None) -> Any:
         raise FileError(f"{path!r} is a folder; give a file.") from None
     except FileError:
         raise
-    except (ValueError, OSError, EOFError) as error:
-        raise FileError(f"{path!r} cannot be read: {str(error).splitlines()[0]}.") from error
+    except (ValueError, OSError, EOFError, KeyError, BadZipFile) as error:
+        raise FileError(f"{path!r} cannot be read: it is no {ending} file, or is damaged.") from error
+
+
+def _read_workbook(path: str, how: Reading, learned: LearnedReading | None) -> _Raw:
+    """One sheet: that which is named, now or for the model, or the first."""
+    with pd.ExcelFile(path) as book:
+        sheets = [str(name) for name in book.sheet_names]
+        if how.sheet is not None and how.sheet not in sheets:
+            raise FileError(f"--sheet: {path!r} has no sheet {how.sheet!r}; it has {first_few(sheets, 10)}.")
+        earlier = learned.how.sheet if learned is not None else None
+        sheet = how.sheet or (earlier if earlier in sheets else None)
+        if sheet is None and len(sheets) > 1:
+            words = "%r has %d sheets, and the first, %r, is read; --sheet names another: %s."
+            logger.warning(words, path, len(sheets), sheets[0], first_few(sheets[1:], 10))
+        sheet = sheet or sheets[0]
+        return _Raw(path, book.parse(sheet, keep_default_na=False, na_values=[""]), None, sheet)
 
 
 def _open_text(path: str, how: Reading, learned: LearnedReading | None) -> TextFile:
     usual = learned.dialect if learned is not None else None
-    return TextFile.open(path, how.separator, how.encoding, usual)
+    no_header = how.no_header or (learned is not None and learned.how.no_header)
+    return TextFile.open(path, how.separator, how.encoding, usual, not no_header)
 
 
 def _columns_to_drop(asked: Sequence[str], columns: Sequence[Any], paths: Sequence[str]) -> set[Any]:
@@ -152,12 +124,13 @@ def _columns_to_drop(asked: Sequence[str], columns: Sequence[Any], paths: Sequen
 def _as_table(raw: _Raw, how: Reading, learned: LearnedReading | None, dropped: set[Any]) -> FileTable:
     """Rows named, cells understood."""
     if learned is not None:
-        dropped = dropped | {name for name in raw.frame if str(name) in learned.how.drop}
+        earlier = {part for text in learned.how.drop for part in (text, *text.split(","))}
+        dropped = dropped | {name for name in raw.frame if str(name) in earlier}
         how = _joined(how, learned.how)
     name_column = _name_column(raw, how, learned)
     frame = raw.frame
     if name_column is not None:
-        names = frame[name_column]
+        names = frame[name_column] if raw.dialect is None else frame[name_column].str.strip()
         if (names.astype(str).str.strip() == "").any() or names.isna().any():
             raise FileError(f"{raw.path!r}: some rows have no name in {name_column or 'the first column'!r}.")
         frame = frame.drop(columns=name_column)
@@ -176,14 +149,20 @@ def _as_table(raw: _Raw, how: Reading, learned: LearnedReading | None, dropped: 
                 values[name] = _known_labels(values[name], known)
         whole = frozenset(name for name in values if _is_whole(values[name], raw.path))
     else:
-        usual = learned.dialect.decimal if learned is not None and learned.dialect is not None else None
-        values, formats, decimal = _understood(frame, raw, how, levels, usual)
+        values, formats, decimal = _understood(frame, raw, how, learned)
         dialect = replace(raw.dialect, decimal=decimal)
         whole = frozenset(name for name, one in formats.items() if one.whole)
     if how.normalise_labels:
         values = normalise_labels(values, {name: known for name, known in levels.items() if known is not None})
-    values = _with_dates(values, how)
-    return FileTable(raw.frame, values, name_column, dialect, formats, whole)
+    if how.dates == "leave-out":
+        values = values.drop(columns=date_columns(values))
+    elif how.dates == "features":
+        usual_order = learned.day_first if learned is not None else None
+        orders = date_orders(values, date_columns(values), how.day_first, usual_order)
+        values = features_of_dates(values, orders)
+        if dialect is not None:
+            dialect = replace(dialect, day_first=the_one(orders.values()))
+    return FileTable(raw.frame, values, name_column, dialect, formats, whole, raw.sheet)
 
 
 def _joined(how: Reading, learned: Reading) -> Reading:
@@ -201,6 +180,8 @@ def _name_column(raw: _Raw, how: Reading, learned: LearnedReading | None) -> Any
     """Where the names of the rows are: as said now, as for the model, or a first column without a name."""
     by_text = {str(name): name for name in raw.frame}
     if how.index is not None:
+        if how.index == raw.frame.index.name:
+            return None  # they are
         if how.index not in by_text:
             has = f"it has {first_few(raw.frame, 10)}"
             raise FileError(f"--index: {raw.path!r} has no column {how.index!r}; {has}.")
@@ -227,15 +208,22 @@ def _meant(frame: pd.DataFrame, how: Reading) -> pd.DataFrame:
     for place, dtype in enumerate(frame.dtypes):
         if how.not_missing and is_text(dtype):
             frame.isetitem(place, _labels(frame.iloc[:, place], how).array)
-    numbers = pd.to_numeric(pd.Series(list(how.missing), dtype=object), errors="coerce").dropna()
-    return frame.mask(frame.isin(list(numbers))) if len(numbers) else frame
+    numbers = _numbers_among(how.missing)
+    return frame.mask(frame.isin(numbers)) if numbers else frame
+
+
+def _numbers_among(markers: Sequence[str]) -> list[float]:
+    return list(pd.to_numeric(pd.Series(list(markers), dtype=object), errors="coerce").dropna())
 
 
 def _understood(
-    texts: pd.DataFrame, raw: _Raw, how: Reading, levels: Mapping[Any, tuple | None], usual: str | None
+    texts: pd.DataFrame, raw: _Raw, how: Reading, learned: LearnedReading | None
 ) -> tuple[pd.DataFrame, dict[Any, NumberFormat], str]:
     """What the cells of a text file mean: numbers where all of a column are numbers, else text."""
     assert raw.dialect is not None
+    index, texts = texts.index, texts.reset_index(drop=True)  # names of rows may repeat
+    levels = learned.levels if learned is not None else {}
+    usual = learned.dialect.decimal if learned is not None and learned.dialect is not None else None
     seen = {name: texts[name].where(~texts[name].str.strip().isin(how.markers)) for name in texts}
     numbers = {}
     for name, column in seen.items():
@@ -245,22 +233,25 @@ def _understood(
             if found is not None:
                 numbers[name] = found
     try:
-        read, decimal = read_numbers(numbers, how.decimal_mark, raw.dialect.separator, usual)
+        ranges = learned.ranges if learned is not None else {}
+        read, decimal = read_numbers(numbers, how.decimal_mark, raw.dialect.separator, usual, ranges)
     except AmbiguousMarksError as error:
         listed = "; ".join(f"column {name!r}: {text!r}" for name, text in list(error.examples.items())[:5])
         mark = "," if "," in next(iter(error.examples.values())) else "."
         words = f"{raw.path!r}: is {mark!r} a thousands mark or a decimal mark ({listed})?"
         raise FileError(f"{words} Say --thousands {mark!r} or --decimal {mark!r}.") from None
     columns = {}
+    markers_as_numbers = _numbers_among(how.missing)
     for name, column in seen.items():
         if name in read:
-            columns[name] = read[name][0].reindex(column.index) if column.isna().any() else read[name][0]
+            cells = read[name][0].reindex(column.index) if column.isna().any() else read[name][0]
+            columns[name] = cells.mask(cells.isin(markers_as_numbers)) if markers_as_numbers else cells
         else:
             own = levels.get(name)
             columns[name] = _labels(column, how) if own is None else _known_labels(column, own)
     taken = {name: Counter(texts[name][column.isna() & (texts[name] != "")]) for name, column in seen.items()}
     _tell_markers({name: Markers(own, name not in read) for name, own in taken.items() if own}, how)
-    values = pd.DataFrame({place: column.array for place, column in enumerate(columns.values())}, index=texts.index)
+    values = pd.DataFrame({place: column.array for place, column in enumerate(columns.values())}, index=index)
     values.columns = texts.columns
     return values, {name: form for name, (_, form) in read.items()}, decimal
 
@@ -292,56 +283,6 @@ def _known_labels(column: pd.Series, levels: tuple) -> pd.Series:
 def _are_codes(known: pd.Series) -> bool:
     """Numbers with leading zeros, such as 007, are names."""
     return bool(known.str.match(r"^\s*0\d").any())
-
-
-def _with_dates(values: pd.DataFrame, how: Reading) -> pd.DataFrame:
-    if how.dates == "features":
-        return date_features(values)
-    return values.drop(columns=date_columns(values)) if how.dates == "leave-out" else values
-
-
-def _beside(parts: Sequence[FileTable], paths: Sequence[str]) -> FileTable:
-    """Several tables as one."""
-    columns = [column for part in parts for column in part.values]
-    twice = sorted({str(column) for column in columns if columns.count(column) > 1})
-    if twice:
-        raise FileError(f"columns {first_few(twice)} are in more than one file: rename them, or --drop them.")
-    named = [part.name_column is not None or not isinstance(part.values.index, pd.RangeIndex) for part in parts]
-    if any(named) and not all(named):
-        raise FileError("some files name their rows and some do not: name them in all (--index).")
-    if not any(named) and len({len(part.values) for part in parts}) > 1:
-        words = "name the rows (--index), so that they can be matched."
-        raise FileError(f"the files have different numbers of rows: {words}")
-    for path, part in zip(paths, parts):
-        index = part.values.index
-        if not index.is_unique:
-            again = first_few(index[index.duplicated()].unique())
-            raise FileError(f"{path!r}: several rows are named {again}; to match several files, names must differ.")
-    texts = parts[0].dialect is not None and all(part.dialect is not None for part in parts)
-    sides = []
-    for part in parts:
-        side = part.given if texts else part.values
-        kept = [name for name in side if texts is False or name != part.name_column]
-        sides.append(side[kept].set_axis(part.values.index))
-    given = pd.concat(sides, axis=1)
-    values = pd.concat([part.values for part in parts], axis=1)
-    given = given.loc[:, ~given.columns.duplicated()].reindex(values.index)
-    formats = {name: form for part in parts for name, form in part.formats.items()}
-    whole = frozenset(name for part in parts for name in part.whole)
-    if not texts:
-        return FileTable(given, values, None, None, {}, whole)
-    name_column = parts[0].name_column
-    given = given.fillna("")
-    if name_column is not None:
-        given.insert(0, name_column, values.index)
-    dialect = parts[0].dialect
-    if dialect is not None and any(part.dialect.encoding != dialect.encoding for part in parts if part.dialect):
-        dialect = replace(dialect, encoding="utf-8")
-    return FileTable(given.reset_index(drop=True), values, name_column, dialect, formats, whole)
-
-
-def values_of(part: Any) -> Any:
-    return part.values if isinstance(part, FileTable) else part
 
 
 # --------------------------------------------------------------------------------------------- larger than memory

@@ -7,17 +7,19 @@ import csv
 import gzip
 import io
 import logging
+import re
 import sys
 import warnings
+from collections import Counter
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import IO, Any
 
 import pandas as pd
 
-from ..data.wording import first_few
-from .formats import STREAM, FileError
+from ..data.wording import counted, first_few
+from .formats import STREAM, TEXTS, FileError, ending_of
 
 logger = logging.getLogger("sshiba")
 
@@ -25,6 +27,7 @@ HEAD = 2**16  # bytes that tell how a file is written
 BLOCK = 2**24
 MARKS = {codecs.BOM_UTF8: "utf-8-sig", codecs.BOM_UTF16_LE: "utf-16", codecs.BOM_UTF16_BE: "utf-16"}
 FALLBACK = "cp1252"  # of text that is not UTF-8: Western Windows, which has all of latin-1's letters
+SAYS_SEPARATOR = re.compile(r'^"?sep=(.)"?\r?\n', re.IGNORECASE)
 TRAILING = "\0after the last separator"
 
 
@@ -33,10 +36,14 @@ class Dialect:
     """How a text file is written; what comes back is written alike."""
 
     separator: str = ","
+    ending: str = ".csv"  # of its name
     encoding: str = "utf-8"
     line_end: str = "\n"
     decimal: str = "."
     short_header: bool = False  # as R writes it: no name above the names of the rows
+    header: bool = True  # does it begin with the names of its columns?
+    says_separator: bool = False  # does it begin with a line such as sep=; as Excel knows it?
+    day_first: bool | None = None  # of its dates: do days come before months? None: it has none, or they do not tell
 
 
 @dataclass(frozen=True)
@@ -49,7 +56,14 @@ class TextFile:
     names: tuple[str, ...]  # of the columns; "" where the first has none
 
     @classmethod
-    def open(cls, path: str, separator: str | None, encoding: str | None, usual: Dialect | None = None) -> TextFile:
+    def open(
+        cls,
+        path: str,
+        separator: str | None,
+        encoding: str | None,
+        usual: Dialect | None = None,
+        header: bool = True,
+    ) -> TextFile:
         """Look at the first lines; `usual` helps where they leave something open."""
         content = sys.stdin.buffer.read() if path == STREAM else None
         encoding = _encoding(path, content, encoding, usual)
@@ -57,17 +71,23 @@ class TextFile:
         if not head.strip():
             raise FileError(f"{path!r} is empty.")
         line_end = "\r\n" if "\r\n" in head else "\n" if "\n" in head or "\r" not in head else "\r"
+        said = SAYS_SEPARATOR.match(head)
+        if said is not None:
+            head, separator = head[said.end() :], separator or said[1]
         separator = _separator(head, path, separator, usual)
         rows = _rows(head, separator)
+        ending = ending_of(path, TEXTS).removesuffix(".gz")
+        found = Dialect(separator, ending, encoding, line_end, header=header, says_separator=said is not None)
+        if not header:
+            width = max(len(row) for row in rows)
+            return cls(path, content, found, tuple(f"column {number}" for number in range(1, width + 1)))
+        _check_first_line(rows, path)
         names, widths = rows[0], {len(row) for row in rows[1:]}
-        twice = [name for i, name in enumerate(names) if name in names[:i]]
-        if twice:
-            raise FileError(f"{path!r} has several columns of the name {first_few(twice)}: rename them.")
         longer = widths == {len(names) + 1}
         trailing = longer and all(row[-1] == "" for row in rows[1:])
         short_header = longer and not trailing
         names = ["", *names] if short_header else [*names, TRAILING] if trailing else names
-        return cls(path, content, Dialect(separator, encoding, line_end, short_header=short_header), tuple(names))
+        return cls(path, content, replace(found, short_header=short_header), tuple(names))
 
     def texts(self, chunk_rows: int | None = None) -> Iterator[pd.DataFrame]:
         """All cells as text, so many rows at a time where that is asked for."""
@@ -82,7 +102,8 @@ class TextFile:
                     dtype=str,
                     keep_default_na=False,
                     names=list(self.names),
-                    header=0,
+                    header=0 if self.dialect.header else None,
+                    skiprows=int(self.dialect.says_separator),
                     index_col=False,
                     chunksize=chunk_rows,
                 )
@@ -91,7 +112,8 @@ class TextFile:
         except pd.errors.EmptyDataError:
             raise FileError(f"{self.path!r} is empty.") from None
         except (pd.errors.ParserError, pd.errors.ParserWarning) as error:
-            self._refuse(str(error).split("C error: ")[-1].strip())
+            how = str(error).split("C error: ")[-1].strip()
+            self._refuse("some are longer than the first" if "index_col" in how else how)
 
     def _whole(self, part: pd.DataFrame) -> pd.DataFrame:
         if TRAILING not in part:
@@ -105,9 +127,10 @@ class TextFile:
         raise FileError(f"{words}: mend them, quote their text, or name the separator with --sep.") from None
 
     def count_rows(self) -> int:
-        """Lines, the names of the columns left out."""
+        """Lines, but for those that are no rows."""
+        others = int(self.dialect.header) + int(self.dialect.says_separator)
         with _opened(self.path) as file:
-            return sum(block.count(b"\n") for block in iter(lambda: file.read(BLOCK), b"")) - 1
+            return sum(block.count(b"\n") for block in iter(lambda: file.read(BLOCK), b"")) - others
 
 
 def _opened(path: str) -> IO[bytes]:
@@ -177,12 +200,40 @@ def _separator(head: str, path: str, asked: str | None, usual: Dialect | None) -
         widths = {len(row) for row in rows[1:]}
         if len(widths) == 1 and widths <= {len(rows[0]), len(rows[0]) + 1} and widths != {1}:
             return mark
-    return max(",;\t", key=line.count)
+    below = [mark for mark in ",;\t" if len({len(row) for row in _rows(head, mark)[1:]} - {1}) == 1]
+    return below[0] if below else max(",;\t", key=line.count)
 
 
 def _rows(head: str, separator: str) -> list[list[str]]:
     """The first lines as cells; blank lines are none."""
     return [row for row in csv.reader(io.StringIO(head, newline=""), delimiter=separator) if row][:100]
+
+
+def _check_first_line(rows: list[list[str]], path: str) -> None:
+    """The first line is to name the columns: no title, no comment, and no row."""
+    names = rows[0]
+    usual = Counter(len(row) for row in rows[1:]).most_common(1)[0][0] if rows[1:] else len(names)
+    if len(names) < usual - 1:
+        cells = f"{counted(len(names), 'cell')}, those below have {usual}"
+        raise FileError(f"{path!r}: its first line, {' '.join(names)!r}, has {cells}: remove it if it is a title.")
+    told = "say --no-header if its first line is a row"
+    like_row = _look_like_row(names)
+    twice = [name for i, name in enumerate(names) if name in names[:i]]
+    if twice:
+        words = f"{path!r} has several columns of the name {first_few(twice)}: rename them"
+        raise FileError(f"{words}, or {told}." if like_row else f"{words}.")
+    if like_row:
+        logger.warning("%r has columns of the names %s: %s.", path, first_few(names), told)
+
+
+def _look_like_row(names: list[str]) -> bool:
+    """Are most of these names numbers, and not at equal distances as years are, or as columns are numbered?"""
+    cells = [name.strip() for name in names if name.strip()]
+    numbers = pd.to_numeric(pd.Series(cells, dtype=object), errors="coerce").dropna()
+    if 2 * len(numbers) <= len(cells):
+        return False
+    steps = numbers.diff().dropna()
+    return len(numbers) == 1 or steps.nunique() > 1 or bool((steps <= 0).any())
 
 
 def file_size(path: str) -> int:

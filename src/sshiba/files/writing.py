@@ -6,6 +6,7 @@ import gzip
 import sys
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -27,7 +28,7 @@ def check_target(path: str, force: bool, endings: Sequence[str] | None = None) -
     check_place(path)
 
 
-def write(frame: pd.DataFrame | pd.Series, path: str, like: Dialect | None = None) -> None:
+def write(frame: pd.DataFrame | pd.Series, path: str, like: Dialect | None = None, sheet: str | None = None) -> None:
     """By the ending, beside the target and then renamed. Row names are written where they are names.
 
     Parameters
@@ -35,6 +36,7 @@ def write(frame: pd.DataFrame | pd.Series, path: str, like: Dialect | None = Non
     frame : DataFrame or Series
     path : str
     like : how the data were written from which it comes
+    sheet : the name of a workbook's sheet
     """
     table = frame.to_frame() if isinstance(frame, pd.Series) else frame
     table = table.rename(columns=str)
@@ -51,19 +53,19 @@ def write(frame: pd.DataFrame | pd.Series, path: str, like: Dialect | None = Non
             names = table.index.name or NO_NAME  # the format has no names of rows
             needing("parquet", lambda: (table.reset_index(names=names) if named else table).to_feather(temporary))
         elif ending == ".xlsx":
-            needing("excel", lambda: table.to_excel(temporary, index=named))
+            needing("excel", lambda: table.to_excel(temporary, index=named, sheet_name=sheet or "Sheet1"))
         else:
             raise FileError(f"{path!r}: tables are written as .csv, .tsv, .parquet, .feather or .xlsx.")
 
 
 def dialect_for(path: str, like: Dialect | None) -> Dialect:
-    """How a text file is written: as the data were, with the separator that its ending asks for."""
-    like = like or Dialect()
-    usual = separator_of_ending(ending_of(path))
-    own = like.separator if usual != "\t" and like.separator not in "\t " else usual
-    if path.lower().endswith((".txt", ".txt.gz")) and like != Dialect():
-        own = like.separator
-    return Dialect(own, like.encoding, like.line_end, like.decimal, like.short_header)
+    """How a text file is written: as the data were, with the separator that its ending asks for if it is another."""
+    ending = ending_of(path).removesuffix(".gz")
+    usual = separator_of_ending(ending)
+    if like is None:
+        return Dialect(usual)
+    as_it_came = path == STREAM or ending in (like.ending, ".txt") or (usual == "," and like.separator not in "\t ")
+    return like if as_it_came else replace(like, separator=usual)
 
 
 @contextmanager
@@ -100,7 +102,10 @@ def _adder(file: Any, form: Dialect) -> Callable[[pd.DataFrame], None]:
             frame = frame.set_index("")
         named = not isinstance(frame.index, pd.RangeIndex)
         label: Any = False if named and form.short_header else None
-        text = str(frame.to_csv(None, index=named, index_label=label, header=not started, **options))
+        header = form.header and not started
+        text = str(frame.to_csv(None, index=named, index_label=label, header=header, **options))
+        if form.says_separator and not started:
+            text = f"sep={form.separator}{form.line_end}{text}"
         try:
             file.write(text.encode(encoding))
         except UnicodeEncodeError as error:

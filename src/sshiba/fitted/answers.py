@@ -43,13 +43,16 @@ class Answers:
 
     @answers_in_kind
     def predict(self, views: Any, target: Any = None, return_std: bool = False, use_target: bool = False) -> Any:
-        data, index = self.read(views)
-        names, column = self._targets(views, data, target)
+        given = self.given(views)
+        names, column = self._targets(views, given, target)
+        if target is not None and not use_target:
+            given = self._with_target_unread(given, names[0], column)
+        data, index = read_new(self.fit.schema, given, self.fit.dtype)
         if target is not None and not use_target:
             data = self._without_target(data, names[0], column)
         means, stds = {}, {}
         for name, (values, std) in self._predicted(data, names).items():
-            means[name] = to_user(self.fit.schema, name, self._likelihood(name).decide(values), index)
+            means[name] = to_user(self.fit.schema, name, self._likelihood(name).decide(values), index, asked=column)
             stds[name] = std_to_user(self.fit.schema, name, std, index)
         results = []
         for parts in (means, stds):
@@ -61,10 +64,13 @@ class Answers:
 
     @answers_in_kind
     def predict_proba(self, views: Any, target: Any, use_target: bool = False) -> Any:
-        data, index = self.read(views)
-        (name,), column = self._targets(views, data, target)
+        given = self.given(views)
+        (name,), column = self._targets(views, given, target)
         if not self.fit.schema.types[name].latent:
             raise ValueError(f"{target!r} is real and has no probabilities; use predict(..., return_std=True).")
+        if not use_target:
+            given = self._with_target_unread(given, name, column)
+        data, index = read_new(self.fit.schema, given, self.fit.dtype)
         if not use_target:
             data = self._without_target(data, name, column)
         values, _ = self._predicted(data, [name])[name]
@@ -150,6 +156,17 @@ class Answers:
     def _likelihood(self, name: str) -> Likelihood:
         return self.fit.schema.types[name].likelihood
 
+    def _with_target_unread(self, given: Mapping[str, Any], name: str, column: int | None) -> Mapping[str, Any]:
+        """The views of one table with nothing in the target, so that what it holds need not make sense."""
+        if not self.fit.schema.one_table or name not in given:
+            return given
+        part = given[name].copy()
+        if isinstance(part, pd.Series):
+            return {**given, name: pd.Series(None, part.index, object, part.name)}
+        for place in range(part.shape[1]) if column is None else [column]:
+            part.isetitem(place, np.nan)
+        return {**given, name: part}
+
     def _without_target(self, data: dict[str, CodedView], name: str, column: int | None) -> dict[str, CodedView]:
         """The data with the target hidden: a whole view, or one column of it; other columns of its view stay."""
         if name not in data:
@@ -161,7 +178,7 @@ class Answers:
             return {**data, name: coded.hidden()}
         return {**data, name: coded.without_column(column)}
 
-    def _targets(self, views: Any, data: dict[str, CodedView], target: Any) -> tuple[list[str], int | None]:
+    def _targets(self, views: Any, data: Mapping[str, Any], target: Any) -> tuple[list[str], int | None]:
         """The views to predict and, where the target is one of several columns of a view, its place there."""
         codings = self.fit.schema.codings
         if target is None:
@@ -179,7 +196,7 @@ class Answers:
                         return [name], None if coding.has_classes else place
         if isinstance(target, str) and target in codings:
             return [target], None
-        known = f"the model has the views {list(codings)}"
+        known = f"the model has the views {first_few(codings, 10)}"
         if self.fit.schema.one_table:
             known += f" and the columns {first_few([f for c in codings.values() for f in c.features], 10)}"
         raise ValueError(f"unknown target {target!r}; {known}.")

@@ -5,8 +5,9 @@ from __future__ import annotations
 import signal
 import threading
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
 from joblib import Parallel, cpu_count, delayed, effective_n_jobs
@@ -105,14 +106,15 @@ def run_restarts(
         return done
     workers = min(len(seeds), effective_n_jobs(n_jobs))
     threads = max(1, cpu_count() // workers)
-    fits = Parallel(n_jobs=workers, return_as="generator")(
-        delayed(_in_worker)(rows, starting_point(number), options, threads) for number in range(len(seeds))
-    )
     try:
-        for number, fit in enumerate(fits):
-            done = done.add(fit)
-            end = fit.state
-            notify(Progress(fit.n_sweeps, end.bound, 0.0, end.posterior.n_components, fit.seconds), number)
+        with ctrl_c_at_once():
+            fits = Parallel(n_jobs=workers, return_as="generator")(
+                delayed(_in_worker)(rows, starting_point(number), options, threads) for number in range(len(seeds))
+            )
+            for number, fit in enumerate(fits):
+                done = done.add(fit)
+                end = fit.state
+                notify(Progress(fit.n_sweeps, end.bound, 0.0, end.posterior.n_components, fit.seconds), number)
     except KeyboardInterrupt:
         if len(done.all) == len(before):
             raise
@@ -124,24 +126,51 @@ def _in_worker(rows: Rows, start: StartingPoint, options: FitOptions, threads: i
         return run(rows, start, options)
 
 
+# ------------------------------------------------------------------------------------------------------ Ctrl-C
+
+
+class _Noting:
+    """Notes that Ctrl-C was pressed; pressed again, it interrupts at once."""
+
+    def __init__(self) -> None:
+        self.requests: list[int] = []
+
+    def __call__(self, number: int, frame: object) -> None:
+        if self.requests:
+            raise KeyboardInterrupt
+        self.requests.append(number)
+
+
 @contextmanager
-def ctrl_c() -> Iterator[list[int]]:
+def ctrl_c(anew: bool = False) -> Iterator[list[int]]:
     """Ctrl-C as a list of stop requests, looked at between sweeps; pressed again, it interrupts at once.
 
-    An exception in the midst of a sweep could hit compiled code, which turns it into another one.
+    An exception in the midst of a sweep could hit compiled code, which turns it into another one. A block within such a
+    block has its list; `anew` has one of its own, which is added to the other when it ends.
     """
-    requests: list[int] = []
+    noting = _Noting()
+    with _on_ctrl_c(noting) as around:
+        outer = around.requests if isinstance(around, _Noting) else []
+        if not anew:
+            noting.requests = outer
+        yield noting.requests
+        if anew:
+            outer += noting.requests
+
+
+def ctrl_c_at_once() -> AbstractContextManager[Any]:
+    """Ctrl-C interrupts at once, also within a block that would note it."""
+    return _on_ctrl_c(signal.default_int_handler)
+
+
+@contextmanager
+def _on_ctrl_c(handler: Any) -> Iterator[Any]:
+    """What Ctrl-C does meanwhile, in the main thread, which alone is told of it; what it did before."""
     if threading.current_thread() is not threading.main_thread():
-        yield requests
+        yield None
         return
-
-    def note(number: int, frame: object) -> None:
-        if requests:
-            raise KeyboardInterrupt
-        requests.append(number)
-
-    before = signal.signal(signal.SIGINT, note)
+    before = signal.signal(signal.SIGINT, handler)
     try:
-        yield requests
+        yield before
     finally:
         signal.signal(signal.SIGINT, before)

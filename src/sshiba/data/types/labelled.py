@@ -9,6 +9,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 import pandas as pd
 
+from ..advice import DataError, Problem, Remedy
 from ..wording import counted, first_few, quoted
 from .view import View
 
@@ -34,6 +35,6 @@ class LabelledView(View):
         cells = column[strange]
         where = f"{whose}: class {first_few(cells.unique())} unseen in training, first in row {quoted(cells.index[0])}"
         if self.unseen == "error":
-            raise ValueError(f"{where}; known are {first_few(known, 10)}. Set such labels to None.")
+            raise DataError(Problem(f"{where}; known are {first_few(known, 10)}", (Remedy.SEEN_LABELS,)))
         n = counted(len(cells), "label")
         warnings.warn(f"{where}: {n} treated as missing.", UserWarning, stacklevel=3)

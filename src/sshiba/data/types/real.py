@@ -104,7 +104,8 @@ class Real(View):
         values = read_numbers(frame, name, (Remedy.MISSING, Remedy.LABELS, Remedy.LEAVE_OUT))
         refuse_cells(frame, name, values, np.isinf, "infinite", Remedy.INFINITE)
         far = f"far-off (beyond {LARGEST:g})"
-        refuse_cells(frame, name, values, lambda cells: np.abs(cells) > LARGEST, far, Remedy.INFINITE)
+        too_large = (Remedy.UNITS, Remedy.LEAVE_OUT)
+        refuse_cells(frame, name, values, lambda cells: np.abs(cells) > LARGEST, far, *too_large)
         return values
 
     def decode(self, values: np.ndarray, coding: Coding) -> np.ndarray:

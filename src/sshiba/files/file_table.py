@@ -1,0 +1,73 @@
+"""A table from a file: its cells as they were written, and the same as values."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+from .number_marks import NumberFormat
+from .text_files import Dialect
+
+
+@dataclass(frozen=True, eq=False)
+class FileTable:
+    """A table as it is written, cell by cell, and the same as values."""
+
+    given: pd.DataFrame  # all columns in their order; of text files all text
+    values: pd.DataFrame  # what the model is to see, rows named
+    name_column: Any = None  # of `given`: where the names of the rows are
+    dialect: Dialect | None = None  # None: not a text file
+    formats: Mapping[Any, NumberFormat] = field(default_factory=dict)
+    whole: frozenset = frozenset()  # columns of whole numbers
+    sheet: str | None = None  # of a workbook
+
+    @property
+    def own(self) -> pd.DataFrame:
+        """The values of the columns that it is written with: not of those that were made of dates."""
+        return self.values[[name for name in self.values if name in self.given]]
+
+    def deviations(self, found: pd.DataFrame) -> pd.DataFrame:
+        """`found` for all columns that it is written with but the names of the rows; 0 where nothing was filled."""
+        return found.reindex(columns=[name for name in self.given if name != self.name_column]).fillna(0.0)
+
+    def filled(self, found: pd.DataFrame) -> tuple[pd.DataFrame, list[Any]]:
+        """What was given with its holes filled from `found`, and the columns of whole numbers that were rounded for it.
+
+        What was seen stays to the last character; a value that the column has elsewhere is written as it is there.
+        """
+        out, rounded = self.given.copy(), []
+        for place, name in enumerate(self.given.columns):
+            if name not in self.values or name not in found:
+                continue
+            holes = (self.values[name].isna() & found[name].notna()).to_numpy()
+            if not holes.any():
+                continue
+            new = found[name]
+            if name in self.whole and (whole := new.astype(float).round()).ne(new.astype(float))[holes].any():
+                new = whole
+                rounded.append(name)
+            cells = self._cells(place, name, new, holes)
+            out.isetitem(place, cells)
+        return out, rounded
+
+    def _cells(self, place: int, name: Any, new: pd.Series, holes: np.ndarray) -> Any:
+        """A column of `given`, filled; `name` is that of its place."""
+        if self.dialect is None:
+            return new.astype(self.given.dtypes.iloc[place]).array if name in self.whole else new.array
+        cells = self.given.iloc[:, place].to_numpy(dtype=object, copy=True)
+        known = dict(zip(self.values[name][~holes], cells[~holes]))
+        how = self.formats.get(name, NumberFormat())
+        cells[holes] = [known.get(value, _written(value, how)) for value in new[holes]]
+        return cells
+
+
+def _written(value: Any, how: NumberFormat) -> str:
+    return how.write(float(value)) if isinstance(value, int | float | np.number) else str(value)
+
+
+def values_of(part: Any) -> Any:
+    return part.values if isinstance(part, FileTable) else part

@@ -1,0 +1,123 @@
+"""Several files as one table: rows by name where they have names, else by place."""
+
+from __future__ import annotations
+
+import itertools
+import logging
+import re
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Any
+
+import pandas as pd
+
+from ..data.wording import first_few, quoted, the_one
+from .file_table import FileTable
+from .formats import FileError
+
+logger = logging.getLogger("sshiba")
+
+
+def side_by_side(parts: Sequence[FileTable], paths: Sequence[str]) -> FileTable:
+    """Several tables as one."""
+    _check_columns(parts)
+    named = _are_named(parts)
+    if named:
+        _check_names(parts, paths)
+        _warn_few_in_common(parts, paths)
+    else:
+        logger.warning("rows of the files are matched by their place; --index matches them by name.")
+    texts = all(part.dialect is not None for part in parts)
+    sides = [_side(part, texts) for part in parts]
+    doubtful = set() if named else _columns_that_differ(sides)
+    given = pd.concat([side.drop(columns=doubtful & set(side)) for side in sides], axis=1)
+    values = pd.concat([part.values for part in parts], axis=1)
+    given = given.loc[:, ~given.columns.duplicated()].reindex(values.index)
+    formats = {name: form for part in parts for name, form in part.formats.items()}
+    whole = frozenset(name for part in parts for name in part.whole)
+    if not texts:
+        return FileTable(given, values, None, None, {}, whole)
+    name_column = parts[0].name_column
+    given = given.fillna("")
+    if name_column is not None:
+        given.insert(0, name_column, values.index)
+    dialects = [part.dialect for part in parts if part.dialect is not None]
+    encoding = the_one(each.encoding for each in dialects) or "utf-8"
+    dialect = replace(dialects[0], encoding=encoding, day_first=the_one(each.day_first for each in dialects))
+    return FileTable(given.reset_index(drop=True), values, name_column, dialect, formats, whole)
+
+
+def _check_columns(parts: Sequence[FileTable]) -> None:
+    """No column may be in two files; where one is, it may well name the rows."""
+    columns = [column for part in parts for column in part.values]
+    twice = sorted({str(column) for column in columns if columns.count(column) > 1})
+    if not twice:
+        return
+    words = f"columns {first_few(twice)} are" if len(twice) > 1 else f"column {twice[0]!r} is"
+    words += " in more than one file"
+    if all(set(part.values) == set(columns) for part in parts):
+        raise FileError(f"{words}: these look like parts of one table, join them into one file first.")
+    names = [column for column in parts[0].values if all(_may_name_rows(part, column) for part in parts)]
+    advice = "rename them, or leave them out with --drop"
+    if names:
+        advice = f"if {names[0]!r} names the rows, say --index {names[0]}; else {advice}"
+    raise FileError(f"{words}: {advice}.")
+
+
+def _may_name_rows(part: FileTable, column: Any) -> bool:
+    return column in part.values and part.values[column].notna().all() and part.values[column].is_unique
+
+
+def _are_named(parts: Sequence[FileTable]) -> bool:
+    """Do the rows have names? In all files or in none; without names there are as many in each."""
+    named = [part.name_column is not None or not isinstance(part.values.index, pd.RangeIndex) for part in parts]
+    if any(named) and not all(named):
+        raise FileError("some files name their rows and some do not: name them in all (--index).")
+    if not any(named) and len({len(part.values) for part in parts}) > 1:
+        words = "name the rows (--index), so that they can be matched."
+        raise FileError(f"the files have different numbers of rows: {words}")
+    return all(named)
+
+
+def _check_names(parts: Sequence[FileTable], paths: Sequence[str]) -> None:
+    for path, part in zip(paths, parts):
+        index = part.values.index
+        if not index.is_unique:
+            again = first_few(index[index.duplicated()].unique())
+            words = "to match several files, names must differ, such as those of another column (--index)"
+            raise FileError(f"{path!r}: several rows are named {again}; {words}.")
+
+
+def _warn_few_in_common(parts: Sequence[FileTable], paths: Sequence[str]) -> None:
+    """Rows that a file lacks are missing there; the names may be meant to match and do not."""
+    names = {path: part.values.index for path, part in zip(paths, parts)}
+    for (first, a), (second, b) in itertools.combinations(names.items(), 2):
+        shared, others = a.isin(b), b[~b.isin(a)]
+        forms = {_folded(name): name for name in others}
+        alike = [(name, forms[_folded(name)]) for name in a[~shared] if _folded(name) in forms]
+        if not alike and 2 * shared.sum() > min(len(a), len(b)):
+            continue
+        share = f"{shared.sum():,} of {len(a):,} row names are" if shared.any() else "no row name is"
+        one, other = alike[0] if alike else (a[~shared][0], others[0])
+        words = "%s in both %r and %r: %s against %s. Write them alike if they are the same rows."
+        logger.warning(words, share, first, second, quoted(one), quoted(other))
+
+
+def _folded(name: Any) -> str:
+    """The same for names that may well be meant to be the same: 1, 1.0, 001; P1, p1."""
+    text = str(name).strip().casefold()
+    return str(float(text)) if re.fullmatch(r"\d{1,15}(\.0*)?", text) else text
+
+
+def _side(part: FileTable, texts: bool) -> pd.DataFrame:
+    """The columns of one file, its rows named."""
+    side = part.given if texts else part.values
+    return side[[name for name in side if not texts or name != part.name_column]].set_axis(part.values.index)
+
+
+def _columns_that_differ(sides: Sequence[pd.DataFrame]) -> set[Any]:
+    """Columns that several files have with different cells, such as names of rows that were left out of the model."""
+    columns = [column for side in sides for column in side]
+    twice = {column for column in columns if columns.count(column) > 1}
+    having = {column: [list(side[column]) for side in sides if column in side] for column in twice}
+    return {column for column, cells in having.items() if any(some != cells[0] for some in cells)}
