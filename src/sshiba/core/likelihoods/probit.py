@@ -7,10 +7,11 @@ from math import log, pi
 
 import numpy as np
 
-from ..arrays import arange, array_namespace, eye
+from ..arrays import arange, array_namespace
 from ..state import Array
 from .likelihood import CONFIDENT, Likelihood, PredictiveX, RowUpdate, XUpdate
 from .probit_integrals import class_probabilities, few_class_probabilities, log_xi_and_curvature, log_xi_and_step
+from .probit_rows import row_form, row_moments
 
 
 @dataclass(frozen=True)
@@ -45,29 +46,10 @@ class MultinomialProbit(Likelihood):
         Without c the precision of x⊥ is P⊥ = JPJ − JP11ᵀPJ/p_c, of which p is the mean eigenvalue, and at least half
         of the largest (bounded by row sums, and by 1), so that the step in m does not go too far.
         """
-        xp, n_classes = array_namespace(y), y.shape[1]
-        centre = eye(n_classes, y) - 1 / n_classes
-        p1 = xp.sum(precision, axis=2)
-        p_c = xp.sum(p1, axis=1, keepdims=True)  # (r, 1)
-        away = p1 @ centre
-        without_c = centre @ precision @ centre - away[:, :, None] * away[:, None, :] / p_c[:, :, None]
-        mean_value = xp.sum(without_c * eye(n_classes, y), axis=(1, 2)) / (n_classes - 1)
-        largest = xp.max(xp.sum(xp.abs(without_c), axis=2), axis=1)
-        p = xp.maximum(mean_value, xp.where(largest < 1, largest, 1.0) / 2)[:, None]  # (r, 1)
-        shift = xp.sum(y - x, axis=1, keepdims=True) / p_c  # brings c to its optimum
-        x, pull = x + shift, y - x - shift * p1
-        m = (x + pull / p) @ centre
-        log_xi, step, trace, hessian = log_xi_and_curvature(xp.sqrt(p) * m, target, each)
-        inner = m + step / xp.sqrt(p)
-        k = -away / p_c
-        mean = inner + xp.mean(x, axis=1, keepdims=True) + xp.sum(k * (inner - x @ centre), axis=1, keepdims=True)
-        var = (n_classes - 1 + trace) / p[:, 0]  # E|x⊥ − <x⊥>|²
-        quad = p[:, 0] * (var + xp.sum((inner - m) ** 2, axis=1))
-        constants = (n_classes - 1) * xp.log(2 * pi / p[:, 0]) + xp.log(2 * pi / p_c[:, 0]) + 1 + log(n_classes)
-        count = 1 if each else y.shape[0]  # a sum over rows has all of its terms so often
-        lift = centre + k[:, None, :]  # L = J + 1kᵀ
-        cov = lift @ ((count * centre + hessian) / p[:, :, None]) @ xp.matrix_transpose(lift) + count / p_c[:, :, None]
-        return RowUpdate(mean, cov, log_xi + 0.5 * (constants + quad))
+        form = row_form(x, y, precision)
+        root = array_namespace(y).sqrt(form.p)[:, None]
+        log_xi, step, trace, hessian = log_xi_and_curvature(root * form.m, target, each)
+        return RowUpdate(*row_moments(form, log_xi, step / root, trace, hessian))
 
     def start_y(self, target: Array, zeros: Array) -> Array:
         xp, n_classes = array_namespace(zeros), zeros.shape[1]

@@ -191,6 +191,68 @@ def _probabilities(y: np.ndarray, A: np.ndarray, std: np.ndarray, draws: np.ndar
     return p
 
 
+@numba.njit(nogil=True, cache=True, fastmath=FUSED)
+def row_form(x: np.ndarray, y: np.ndarray, precision: np.ndarray) -> tuple[np.ndarray, ...]:
+    """As `probit_rows.row_form`."""
+    n, n_classes = y.shape
+    m, k = np.empty((n, n_classes)), np.empty((n, n_classes))
+    p, p_c, c = np.empty(n), np.empty(n), np.empty(n)
+    p1 = np.empty(n_classes)
+    for row in range(n):
+        P = precision[row if precision.shape[0] > 1 else 0]
+        whole, gradient = 0.0, 0.0
+        for j in range(n_classes):
+            p1[j] = 0.0
+            for i in range(n_classes):
+                p1[j] += P[j, i]
+            whole += p1[j]
+            gradient += y[row, j] - x[row, j]
+        trace, largest, shift = 0.0, 0.0, gradient / whole
+        for j in range(n_classes):
+            away = p1[j] - whole / n_classes
+            total = 0.0
+            for i in range(n_classes):
+                centred = P[j, i] - (p1[j] + p1[i]) / n_classes + whole / n_classes**2
+                centred -= away * (p1[i] - whole / n_classes) / whole
+                total += abs(centred)
+                if i == j:
+                    trace += centred
+            largest = max(largest, total)
+            k[row, j] = -away / whole
+        p[row], p_c[row] = max(trace / (n_classes - 1), min(largest, 1.0) / 2), whole
+        mean_m, mean_x, along = 0.0, 0.0, 0.0
+        for j in range(n_classes):
+            present = x[row, j] + shift
+            m[row, j] = present + (y[row, j] - x[row, j] - shift * p1[j]) / p[row]
+            mean_m += m[row, j] / n_classes
+            mean_x += present / n_classes
+            along += k[row, j] * present  # k is orthogonal to 1
+        for j in range(n_classes):
+            m[row, j] -= mean_m
+        c[row] = mean_x - along
+    return m, p, p_c, k, c
+
+
+@numba.njit(nogil=True, cache=True, fastmath=FUSED)
+def row_covariances(hessian: np.ndarray, p: np.ndarray, p_c: np.ndarray, k: np.ndarray) -> np.ndarray:
+    """As in `probit_rows.row_moments`, one for each row."""
+    n, n_classes = k.shape
+    cov, along = np.empty((n, n_classes, n_classes)), np.empty(n_classes)
+    for row in range(n):
+        whole = 1 / p_c[row]
+        for j in range(n_classes):
+            along[j] = 0.0
+            for i in range(n_classes):
+                value = (hessian[row, j, i] - 1 / n_classes + (1.0 if i == j else 0.0)) / p[row]
+                cov[row, j, i] = value
+                along[j] += value * k[row, i]
+            whole += along[j] * k[row, j]
+        for j in range(n_classes):
+            for i in range(n_classes):
+                cov[row, j, i] += along[j] + along[i] + whole
+    return cov
+
+
 def probit_moments(y: np.ndarray, target: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """As `probit_integrals.probit_moments`, in chunks of rows on all threads."""
     log_xi, step, *_ = _all_moments(y, target, hessians=False, each=False)
