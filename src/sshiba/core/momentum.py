@@ -15,7 +15,8 @@ import numpy as np
 
 from .state import Gamma, Posterior
 
-LARGEST = 0.97  # share of the last step that is taken once more
+LARGEST = 0.99  # share of the last step that is taken once more
+MOST_PLAIN = 5.0  # sweeps that one with momentum counts for, at most, where a fit decides whether it still rises
 
 
 class Past(NamedTuple):
@@ -36,16 +37,26 @@ def remember(posterior: Posterior, R: np.ndarray | None) -> Past:
     )
 
 
+def share(n_ahead: int) -> float:
+    """Of the last step, which is taken once more after so many sweeps that did so with success."""
+    return min(n_ahead / (n_ahead + 3), LARGEST)
+
+
+def plain_sweeps(n_ahead: int) -> float:
+    """How many plain sweeps one with momentum does the work of: near an optimum 1/(1 − share)."""
+    return min(1 / (1 - share(n_ahead)), MOST_PLAIN)
+
+
 def extrapolate(posterior: Posterior, past: Past, n_ahead: int) -> Posterior:
-    """The globals moved on by n/(n + 3) of their last step, n the sweeps that did so with success; tau by its ratio."""
-    share = min(n_ahead / (n_ahead + 3), LARGEST)
-    if share == 0:
+    """The globals moved on by a share of their last step; tau by its ratio."""
+    part = share(n_ahead)
+    if part == 0:
         return posterior
     views = []
     for view, w_mean, b_mean, tau in zip(posterior.views, *past):
-        moved = view.with_weights(view.w_mean + share * (view.w_mean - w_mean), view.w_cov)
+        moved = view.with_weights(view.w_mean + part * (view.w_mean - w_mean), view.w_cov)
         learned = view.tau
         if isinstance(learned, Gamma):
-            learned = Gamma(learned.shape, learned.rate * (tau / learned.mean) ** share)
-        views.append(replace(moved, b_mean=view.b_mean + share * (view.b_mean - b_mean), tau=learned))
+            learned = Gamma(learned.shape, learned.rate * (tau / learned.mean) ** part)
+        views.append(replace(moved, b_mean=view.b_mean + part * (view.b_mean - b_mean), tau=learned))
     return Posterior(tuple(views))

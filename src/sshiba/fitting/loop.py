@@ -6,6 +6,7 @@ import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
+from ..core.momentum import plain_sweeps
 from ..core.state import Posterior
 from ..engines.protocol import Rows
 from .budget import Budget, FitOptions
@@ -47,7 +48,8 @@ def run(
             new = sweep(rows, state, rotating, hold_x=budget.n_sweeps < HOLD_X, momentum=options.momentum)
             budget.n_sweeps += 1
             rise = new.bound - state.bound
-            rotations.learn(budget.n_sweeps, new.gain, rise, options.tol)
+            pace = rise / plain_sweeps(new.n_ahead)
+            rotations.learn(budget.n_sweeps, new.gain, rise, stalled=pace < options.tol)
             path.append(new.bound)
             state = prune(new, options.prune_tol)
             if callback is not None:
@@ -56,15 +58,15 @@ def run(
             if on_pause is not None and now - paused > options.pause and state.stats is not None:
                 on_pause(so_far(interrupted=True))
                 paused = now
-            if rise < patience * options.tol and budget.n_sweeps > WARM_UP and rotating == options.rotate:
-                settled = rise < options.tol
+            if pace < patience * options.tol and budget.n_sweeps > WARM_UP and rotating == options.rotate:
+                settled = pace < options.tol
                 other = try_other_size(rows, state, options, budget, settled, start.n_components)
                 if other is not None:
                     state = other
                     path.append(state.bound)
                 elif not budget.exhausted:  # else the trial was cut short, and says nothing
                     converged = settled
-                    patience = max(1.0, min(patience, rise / max(options.tol, 1e-300)) / 10)
+                    patience = max(1.0, min(patience, pace / max(options.tol, 1e-300)) / 10)
     except KeyboardInterrupt:
         if len(path) == len(start.path):  # nothing was done yet that could be kept
             raise
@@ -99,10 +101,10 @@ class Schedule:
     def due(self, number: int) -> bool:
         return self.wanted and number >= self.next
 
-    def learn(self, number: int, gain: float | None, rise: float, tol: float) -> None:
+    def learn(self, number: int, gain: float | None, rise: float, stalled: bool) -> None:
         """`gain` is None where the sweep did not rotate: if it stalled, only a rotation can say whether it is over."""
         if gain is None:
-            self.next = min(self.next, number + 1) if rise < tol and number > WARM_UP else self.next
+            self.next = min(self.next, number + 1) if stalled and number > WARM_UP else self.next
         else:
             self.wait = min(2 * self.wait, LONGEST_WAIT) if gain < WORTHWHILE * rise else 1
             self.next = number + self.wait
