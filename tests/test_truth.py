@@ -127,12 +127,14 @@ def test_yeast_with_half_of_the_cells_removed(yeast: dict[str, np.ndarray]) -> N
     model = SSHIBA(n_components=40, tol=1e-6, views={"labels": Binary()}, random_state=0)
     model.fit({"expression": holed, "labels": yeast["Y"]})
     auc = auc_mc(yeast["Y_test"], model.predict_proba({"expression": yeast["X_test"]}, "labels")).value
+    some = slice(0, 500)  # IterativeImputer needs a minute and a half for all rows
     scale = X.std(axis=0)
 
     def rmse(filled: np.ndarray) -> float:
-        return float(np.sqrt(np.mean(((filled - X) / scale)[removed] ** 2)))
+        return float(np.sqrt(np.mean(((filled - X[some]) / scale)[removed[some]] ** 2)))
 
-    ours = rmse(model.impute({"expression": holed})["expression"])
-    theirs = rmse(IterativeImputer(random_state=0).fit_transform(holed))
+    part = SSHIBA(n_components=40, random_state=0).fit({"expression": holed[some]})
+    ours = rmse(part.impute({"expression": holed[some]})["expression"])
+    theirs = rmse(IterativeImputer(random_state=0).fit_transform(holed[some]))
     assert auc >= 0.630
     assert ours < theirs

@@ -23,7 +23,8 @@ from ..core.spec import ModelSpec
 from ..core.state import Posterior
 from ..engines import make_rows
 
-MOST_ROWS = 400
+MOST_ROWS, LEAST_ROWS = 400, 100  # by which the factor of a view is found
+ALL_ROWS = 2000  # the same of all views together
 STEP, LARGEST = 1.3, 25.0
 SPREAD = 0.5  # of log c before the labels are seen
 ROUGH = 1e-2  # change of a factor at which the inference of these rows ends
@@ -40,22 +41,27 @@ def find_sharpness(
 
     `out_of_time` is asked between two steps; once it says so, the best factors so far are returned.
     """
+    needed = [view.likelihood.needs_sharpness and len(data) > 1 for view in spec.views]
+    n_rows = max(LEAST_ROWS, min(MOST_ROWS, ALL_ROWS // max(sum(needed), 1)))
     return tuple(
-        _of_view(i, data, spec, posterior, out_of_time)
-        if view.likelihood.needs_sharpness and len(data) > 1 and not out_of_time()
-        else 1.0
-        for i, view in enumerate(spec.views)
+        _of_view(i, data, spec, posterior, n_rows, out_of_time) if wanted and not out_of_time() else 1.0
+        for i, wanted in enumerate(needed)
     )
 
 
 def _of_view(
-    i: int, data: Sequence[CodedView], spec: ModelSpec, posterior: Posterior, out_of_time: Callable[[], bool]
+    i: int,
+    data: Sequence[CodedView],
+    spec: ModelSpec,
+    posterior: Posterior,
+    n_rows: int,
+    out_of_time: Callable[[], bool],
 ) -> float:
     others = [view.observed_rows for j, view in enumerate(data) if j != i]
     useful = np.flatnonzero(data[i].observed_rows & np.any(others, axis=0))
     if len(useful) < 2 * spec.views[i].n_features:
         return 1.0
-    chosen = np.sort(np.random.default_rng(0).permutation(useful)[:MOST_ROWS])
+    chosen = np.sort(np.random.default_rng(0).permutation(useful)[:n_rows])
     shown = [view.take(chosen) for view in data]
     shown[i] = shown[i].hidden()
     likelihood = spec.views[i].likelihood
