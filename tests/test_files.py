@@ -704,6 +704,38 @@ def test_whole_numbers_stay_whole(tmp_path: Path) -> None:
     assert found.loc[3, "a"].isdigit()
 
 
+@pytest.mark.parametrize("ending", [".parquet", ".feather", ".xlsx"])
+@pytest.mark.parametrize("dtype", ["float64", "float32"])
+def test_whole_numbers_stay_whole_where_holes_made_them_floats(tmp_path: Path, ending: str, dtype: str) -> None:
+    pytest.importorskip("pyarrow", reason="needs the extra 'parquet'")
+    pytest.importorskip("openpyxl", reason="needs the extra 'excel'")
+    frame = numbers().assign(a=lambda table: table["a"].round()).astype({"a": dtype})
+    frame.loc[3, "a"] = np.nan
+    write(frame, str(tmp_path / f"in{ending}"))
+    result = done("impute", tmp_path / f"in{ending}", "-o", tmp_path / f"out{ending}", "--components", 2)
+    assert "Rounded, since the others are whole numbers: 'a'" in result.stderr
+    found = read(str(tmp_path / f"out{ending}"), Reading()).values["a"]
+    assert found[3] == round(found[3])
+    if ending != ".xlsx":
+        assert found.dtype == dtype
+
+
+def test_labels_that_are_whole_numbers_come_back_as_whole_numbers(tmp_path: Path) -> None:
+    """Holes, and workbooks, make floats of them."""
+    pytest.importorskip("openpyxl", reason="needs the extra 'excel'")
+    frame = numbers().assign(town=[1.0, 2.0, 3.0, np.nan] * 10, ill=[0.0, 1.0, np.nan, 1.0] * 10)
+    frame.to_excel(tmp_path / "t.xlsx", index=False)
+    frame.astype({"town": "Int64", "ill": "Int64"}).to_csv(tmp_path / "t.csv", index=False)
+    for name in ("t.xlsx", "t.csv"):
+        model, new = tmp_path / "m.sshiba", tmp_path / "t.xlsx"
+        done("fit", tmp_path / name, "--view", "town=town:categorical", "-o", model, "--components", 2, "--force")
+        for target, labels in (("town", {"1", "2", "3"}), ("ill", {"0", "1"})):
+            lines = done("predict", model, new, "--target", target).stdout.splitlines()
+            assert lines[0] == target
+            assert set(lines[1:]) <= labels
+        assert done("predict", model, new, "--target", "town", "--proba").stdout.startswith("1,2,3\n")
+
+
 def test_dates_are_left_aside_or_become_features(tmp_path: Path) -> None:
     frame = numbers().assign(when=[f"2020-{1 + i % 12:02d}-{1 + i % 28:02d}" for i in range(40)])
     frame.loc[2, "a"] = np.nan

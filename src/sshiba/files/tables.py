@@ -146,7 +146,7 @@ def _as_table(raw: _Raw, how: Reading, learned: LearnedReading | None, dropped: 
         for name, known in levels.items():
             if known is not None and name in values:
                 values[name] = _known_labels(values[name], known)
-        whole = frozenset(name for name in values if _is_whole(values[name], raw.path))
+        whole = frozenset(name for name in values if _is_whole(values[name]))
     else:
         values, formats, decimal = _understood(frame, raw, how, learned)
         dialect = replace(raw.dialect, decimal=decimal)
@@ -201,13 +201,12 @@ def _is_no_measurement(raw: _Raw, name: Any) -> bool:
     return unnamed or (_first_names_rows(raw) and name == raw.frame.columns[0])
 
 
-def _is_whole(column: pd.Series, path: str) -> bool:
-    """Whole numbers by their dtype; a workbook has no such dtype, so there by their values."""
+def _is_whole(column: pd.Series) -> bool:
+    """Whole numbers by their dtype, or by their values: holes make floats of them."""
     if pd.api.types.is_integer_dtype(column.dtype):
         return True
     seen = column.dropna()
-    in_workbook = path.lower().endswith(".xlsx") and pd.api.types.is_float_dtype(column.dtype)
-    return in_workbook and len(seen) > 0 and bool((seen == seen.round()).all())
+    return pd.api.types.is_float_dtype(column.dtype) and len(seen) > 0 and bool((seen == seen.round()).all())
 
 
 def _meant(frame: pd.DataFrame, how: Reading) -> pd.DataFrame:
