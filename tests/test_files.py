@@ -66,7 +66,7 @@ def test_a_header_one_name_shorter_names_the_rows_by_the_first_column(tmp_path: 
     filled, _ = table.filled(table.values.fillna(3.0))
     write(filled, str(tmp_path / "out.txt"), table.dialect)
     lines = (tmp_path / "out.txt").read_text().splitlines()
-    assert lines[0] == separator.join("ab")
+    assert lines == [separator.join(row).replace("NA", "3") for row in rows]
     again = read(str(tmp_path / "out.txt"), Reading()).values
     assert again["b"].tolist() == [2, 3, 4]
     assert list(again.index) == ["s 1", "s 2", "s 3"]
@@ -141,6 +141,87 @@ def test_columns_keep_their_order_and_rows_their_names(tmp_path: Path) -> None:
     done("impute", tmp_path / "in.csv", "--index", "id", "-o", tmp_path / "out.csv", "--components", 2)
     before, after = ((tmp_path / name).read_text().splitlines() for name in ("in.csv", "out.csv"))
     assert [a == b for a, b in zip(before, after)].count(False) == 1
+
+
+def quoted_table(*, numbers_too: bool, header: str = '"who"', missing: str = "NA") -> list[str]:
+    """A table with texts, or all of it, in quotes."""
+    lines = [",".join(part for part in (header, '"a"', '"b, c"', '"note"') if part)]
+    for i, row in enumerate(numbers().itertuples(index=False)):
+        cells = [f'"{cell}"' if numbers_too else str(cell) for cell in (row.a, row.b)]
+        note = f'"{"high" if row.c > 5 else "low"}"'
+        if i in (3, 4):
+            cells[0], note = (missing, note) if i == 3 else (cells[0], missing)
+        lines.append(",".join([f'"{i}"', *cells, note]))
+    return lines
+
+
+@pytest.mark.parametrize(
+    ("numbers_too", "header", "missing"),
+    [(True, '"who"', '""'), (True, '"who"', ""), (False, "", "NA"), (False, '""', "NA"), (False, '"who"', '""')],
+)
+def test_quotes_come_back_as_they_came(tmp_path: Path, numbers_too: bool, header: str, missing: str) -> None:
+    """All cells in quotes; or texts alone, as R writes them, with a header one name shorter or with an empty name."""
+    lines = quoted_table(numbers_too=numbers_too, header=header, missing=missing)
+    path, out, std = write_text(tmp_path / "in.csv", *lines), tmp_path / "out.csv", tmp_path / "std.csv"
+    index = ("--index", "who") if "who" in header else ()
+    done("impute", path, *index, "-o", out, "--std", std, "--components", 2)
+    found = out.read_text().splitlines()
+    assert found[:4] + found[6:] == lines[:4] + lines[6:]
+    number = r'"\d\.\d+"' if numbers_too else r"\d\.\d+"
+    assert re.fullmatch(rf'"3",{number},{number},"(high|low)"', found[4])
+    assert found[5].rsplit(",", 1)[0] == lines[5].rsplit(",", 1)[0]
+    assert re.fullmatch('"(high|low)"', found[5].rsplit(",", 1)[1])
+    first = std.read_text().splitlines()[1]
+    assert first.endswith('"0.0"' if numbers_too else ",0.0")
+
+
+def test_what_stays_missing_has_the_quotes_that_it_had(tmp_path: Path) -> None:
+    lines = quoted_table(numbers_too=False, header="")
+    path, out = write_text(tmp_path / "in.csv", *lines), tmp_path / "out.csv"
+    done("impute", path, "--drop", "note", "-o", out, "--components", 2)
+    found = out.read_text().splitlines()
+    assert found[:4] + found[5:] == lines[:4] + lines[5:]
+
+
+def test_quotes_that_some_cells_need_are_no_style(tmp_path: Path) -> None:
+    lines = ['town,"a, b"', *('"Rome, Italy",1', "Paris,2", '"the ""big"" one",3') * 9, "Paris,"]
+    table = read(write_text(tmp_path / "in.csv", *lines), Reading())
+    filled, _ = table.filled(table.values.fillna(2))
+    write(filled, str(tmp_path / "out.csv"), table.dialect)
+    assert (tmp_path / "out.csv").read_text().splitlines() == [*lines[:-1], "Paris,2"]
+
+
+def test_quotes_of_several_files_are_those_of_each(tmp_path: Path) -> None:
+    one = write_text(tmp_path / "one.csv", '"a","t"', *('"1.5","x"', '"2.5","y"') * 9, '"","x"')
+    two = write_text(tmp_path / "two.csv", "b,u", *("1,v", "2,w") * 9, "3,v")
+    done("impute", one, two, "-o", tmp_path / "out.csv", "--components", 2)
+    lines = (tmp_path / "out.csv").read_text().splitlines()
+    assert lines[1:3] == ['"1.5","x",1,v', '"2.5","y",2,w']
+
+
+def test_answers_have_the_quotes_of_the_new_rows(tmp_path: Path) -> None:
+    path = write_text(tmp_path / "r.csv", *quoted_table(numbers_too=False, header=""))
+    done("fit", path, "-o", tmp_path / "m.sshiba", "--components", 2)
+    assert "quotes" not in load(tmp_path / "m.sshiba").fitted_.reading["dialect"]
+    header, first = done("predict", tmp_path / "m.sshiba", path, "--target", "note").stdout.splitlines()[:2]
+    assert header == '"note"'
+    assert re.fullmatch('"0","(high|low)"', first)
+    header, first = done("predict", tmp_path / "m.sshiba", path, "--target", "a", "--std").stdout.splitlines()[:2]
+    assert header == '"a","a std"'
+    assert re.fullmatch(r'"0",[\d.]+,[\d.]+', first)
+
+
+def test_names_of_rows_that_are_not_used_are_no_column(tmp_path: Path) -> None:
+    """R's own names of rows beside those of --index."""
+    rows = [f'"{i}","p{i}",{a},{b}' for i, (a, b, _) in enumerate(numbers().to_numpy())]
+    path, model = write_text(tmp_path / "r.csv", '"patient","a","b"', *rows), tmp_path / "m.sshiba"
+    done("fit", path, "--index", "patient", "-o", model, "--components", 2)
+    result = done("predict", model, path, "--target", "a")
+    assert "does not know" not in result.stderr
+    assert result.stdout.splitlines()[0] == '"patient","a"'
+    assert result.stdout.splitlines()[1].startswith('"p0",')
+    done("impute", path, "--index", "patient", "-o", tmp_path / "out.csv", "--components", 2)
+    assert (tmp_path / "out.csv").read_text() == Path(path).read_text()
 
 
 def test_encoding_of_standard_input(tmp_path: Path) -> None:
@@ -621,6 +702,38 @@ def test_whole_numbers_stay_whole(tmp_path: Path) -> None:
     found = pd.read_csv(tmp_path / "out.csv", dtype=str)
     assert found.drop(index=3).equals(texts.drop(index=3))
     assert found.loc[3, "a"].isdigit()
+
+
+@pytest.mark.parametrize("ending", [".parquet", ".feather", ".xlsx"])
+@pytest.mark.parametrize("dtype", ["float64", "float32"])
+def test_whole_numbers_stay_whole_where_holes_made_them_floats(tmp_path: Path, ending: str, dtype: str) -> None:
+    pytest.importorskip("pyarrow", reason="needs the extra 'parquet'")
+    pytest.importorskip("openpyxl", reason="needs the extra 'excel'")
+    frame = numbers().assign(a=lambda table: table["a"].round()).astype({"a": dtype})
+    frame.loc[3, "a"] = np.nan
+    write(frame, str(tmp_path / f"in{ending}"))
+    result = done("impute", tmp_path / f"in{ending}", "-o", tmp_path / f"out{ending}", "--components", 2)
+    assert "Rounded, since the others are whole numbers: 'a'" in result.stderr
+    found = read(str(tmp_path / f"out{ending}"), Reading()).values["a"]
+    assert found[3] == round(found[3])
+    if ending != ".xlsx":
+        assert found.dtype == dtype
+
+
+def test_labels_that_are_whole_numbers_come_back_as_whole_numbers(tmp_path: Path) -> None:
+    """Holes, and workbooks, make floats of them."""
+    pytest.importorskip("openpyxl", reason="needs the extra 'excel'")
+    frame = numbers().assign(town=[1.0, 2.0, 3.0, np.nan] * 10, ill=[0.0, 1.0, np.nan, 1.0] * 10)
+    frame.to_excel(tmp_path / "t.xlsx", index=False)
+    frame.astype({"town": "Int64", "ill": "Int64"}).to_csv(tmp_path / "t.csv", index=False)
+    for name in ("t.xlsx", "t.csv"):
+        model, new = tmp_path / "m.sshiba", tmp_path / "t.xlsx"
+        done("fit", tmp_path / name, "--view", "town=town:categorical", "-o", model, "--components", 2, "--force")
+        for target, labels in (("town", {"1", "2", "3"}), ("ill", {"0", "1"})):
+            lines = done("predict", model, new, "--target", target).stdout.splitlines()
+            assert lines[0] == target
+            assert set(lines[1:]) <= labels
+        assert done("predict", model, new, "--target", "town", "--proba").stdout.startswith("1,2,3\n")
 
 
 def test_dates_are_left_aside_or_become_features(tmp_path: Path) -> None:

@@ -53,6 +53,7 @@ from .steps import (
     named_by_label,
     read_new,
     remember_reading,
+    whole_labels,
 )
 from .terminal import PlainWords, describe, errors, plain_errors, print_scores, say, show_warning
 
@@ -210,6 +211,7 @@ def predict(
             return
         found = used.predict(given, target, return_std=True, use_target=use_target)
         means, deviations = (as_table(part, target) for part in found)
+        means = whole_labels(used, means)
         if std:
             means = pd.concat([means, deviations.add_suffix(" std")], axis=1)
         write(means, out, dialect)

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import replace
 from difflib import get_close_matches
 from typing import Any
 
 import numpy as np
 import pandas as pd
+from pandas.api.types import is_float_dtype
 from rich.progress import Progress as BarProgress
 
 from ..data.border import as_views
@@ -175,8 +176,23 @@ def check_has_probabilities(model: SSHIBA, target: str) -> None:
             raise ValueError(f"{target!r} is real and has no probabilities: use --std for its deviations.")
 
 
+def whole_labels(model: SSHIBA, found: pd.DataFrame) -> pd.DataFrame:
+    """Labels that are whole numbers as such, where holes or a workbook made floats of them in training."""
+    schema = model.fitted_.schema
+    latent = [coding for name, coding in schema.codings.items() if schema.one_table and schema.types[name].latent]
+    labels = {feature: coding.levels or (0.0, 1.0) for coding in latent for feature in coding.features}
+    whole = [name for name in found if _are_whole_floats(labels.get(name, ())) and is_float_dtype(found[name].dtype)]
+    return found.astype(dict.fromkeys(whole, "Int64"))
+
+
+def _are_whole_floats(labels: Collection[Any]) -> bool:
+    return len(labels) > 0 and all(isinstance(label, float) and label.is_integer() for label in labels)
+
+
 def named_by_label(model: SSHIBA, proba: pd.DataFrame) -> pd.DataFrame:
-    """Probabilities of yes / no columns called by the label whose they are: "smoker Yes", "ill 1"."""
+    """Probabilities called by the label whose they are; those of yes / no columns "smoker Yes", "ill 1"."""
+    if _are_whole_floats(proba.columns):
+        return proba.rename(columns=int)
     codings = [coding for coding in model.fitted_.schema.codings.values() if coding.levels is None]
     pairs = [pair for coding in codings for pair in itertools.zip_longest(coding.features, coding.words)]
     words = {feature: "1" if pair is None else pair[1] for feature, pair in pairs}

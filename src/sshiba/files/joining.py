@@ -14,6 +14,7 @@ import pandas as pd
 from ..data.wording import first_few, quoted, the_one
 from .file_table import FileTable
 from .formats import FileError
+from .text_files import Quotes
 
 logger = logging.getLogger("sshiba")
 
@@ -43,7 +44,9 @@ def side_by_side(parts: Sequence[FileTable], paths: Sequence[str]) -> FileTable:
         given.insert(0, name_column, values.index)
     dialects = [part.dialect for part in parts if part.dialect is not None]
     encoding = the_one(each.encoding for each in dialects) or "utf-8"
-    dialect = replace(dialects[0], encoding=encoding, day_first=the_one(each.day_first for each in dialects))
+    day_first = the_one(each.day_first for each in dialects)
+    quotes = Quotes.joined([each.quotes for each in dialects])
+    dialect = replace(dialects[0], encoding=encoding, day_first=day_first, quotes=quotes)
     return FileTable(given.reset_index(drop=True), values, name_column, dialect, formats, whole)
 
 

@@ -71,7 +71,10 @@ class LearnedReading:
         how = {
             key: list(value) if isinstance(value, tuple | list) else value for key, value in asdict(self.how).items()
         }
-        return {"options": how, "dialect": None if self.dialect is None else asdict(self.dialect)}
+        dialect = None if self.dialect is None else asdict(self.dialect)
+        if dialect is not None:
+            del dialect["quotes"]  # of one file: each has its own
+        return {"options": how, "dialect": dialect}
 
     @classmethod
     def of(

@@ -137,8 +137,7 @@ def _as_table(raw: _Raw, how: Reading, learned: LearnedReading | None, dropped: 
         frame.index = pd.Index(names, name=name_column if name_column not in ("", NO_NAME) else None)
     if len(frame) == 0 or frame.shape[1] == 0:
         raise FileError(f"{raw.path!r} has no {'rows' if len(frame) == 0 else 'columns'}.")
-    blank = {name for name in frame if str(name) == "" and raw.dialect is not None and (frame[name] == "").all()}
-    frame = frame.drop(columns=[name for name in frame if name in dropped | blank])
+    frame = frame.drop(columns=[name for name in frame if name in dropped or _is_no_measurement(raw, name)])
     levels = learned.levels if learned is not None else {}
     formats: dict[Any, NumberFormat] = {}
     if raw.dialect is None:
@@ -147,7 +146,7 @@ def _as_table(raw: _Raw, how: Reading, learned: LearnedReading | None, dropped: 
         for name, known in levels.items():
             if known is not None and name in values:
                 values[name] = _known_labels(values[name], known)
-        whole = frozenset(name for name in values if _is_whole(values[name], raw.path))
+        whole = frozenset(name for name in values if _is_whole(values[name]))
     else:
         values, formats, decimal = _understood(frame, raw, how, learned)
         dialect = replace(raw.dialect, decimal=decimal)
@@ -188,17 +187,26 @@ def _name_column(raw: _Raw, how: Reading, learned: LearnedReading | None) -> Any
         return by_text[how.index]
     if learned is not None and learned.how.index in by_text:
         return by_text[str(learned.how.index)]
-    first = raw.frame.columns[0] if raw.frame.shape[1] else None
-    return first if first in ("", NO_NAME) and raw.frame.shape[1] > 1 else None
+    return raw.frame.columns[0] if _first_names_rows(raw) else None
 
 
-def _is_whole(column: pd.Series, path: str) -> bool:
-    """Whole numbers by their dtype; a workbook has no such dtype, so there by their values."""
+def _first_names_rows(raw: _Raw) -> bool:
+    """Is the first column one without a name, as R and pandas write the names of rows?"""
+    return raw.frame.shape[1] > 1 and raw.frame.columns[0] in ("", NO_NAME)
+
+
+def _is_no_measurement(raw: _Raw, name: Any) -> bool:
+    """A column without a name that is empty, or holds names of rows where others were asked for."""
+    unnamed = str(name) == "" and raw.dialect is not None and bool((raw.frame[name] == "").all())
+    return unnamed or (_first_names_rows(raw) and name == raw.frame.columns[0])
+
+
+def _is_whole(column: pd.Series) -> bool:
+    """Whole numbers by their dtype, or by their values: holes make floats of them."""
     if pd.api.types.is_integer_dtype(column.dtype):
         return True
     seen = column.dropna()
-    in_workbook = path.lower().endswith(".xlsx") and pd.api.types.is_float_dtype(column.dtype)
-    return in_workbook and len(seen) > 0 and bool((seen == seen.round()).all())
+    return pd.api.types.is_float_dtype(column.dtype) and len(seen) > 0 and bool((seen == seen.round()).all())
 
 
 def _meant(frame: pd.DataFrame, how: Reading) -> pd.DataFrame:

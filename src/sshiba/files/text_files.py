@@ -11,13 +11,14 @@ import re
 import sys
 import warnings
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import IO, Any
 
 import pandas as pd
 
+from ..data.markers import MISSING
 from ..data.wording import counted, first_few
 from .formats import STREAM, TEXTS, FileError, ending_of
 
@@ -29,6 +30,47 @@ MARKS = {codecs.BOM_UTF8: "utf-8-sig", codecs.BOM_UTF16_LE: "utf-16", codecs.BOM
 FALLBACK = "cp1252"  # of text that is not UTF-8: Western Windows, which has all of latin-1's letters
 SAYS_SEPARATOR = re.compile(r'^"?sep=(.)"?\r?\n', re.IGNORECASE)
 TRAILING = "\0after the last separator"
+Cell = tuple[str, bool]  # its text, and whether it is in quotes
+
+
+@dataclass(frozen=True)
+class Quotes:
+    """Which cells are in quotes, besides those that need them."""
+
+    header: bool = False  # the names of the columns?
+    cells: bool = False  # those of columns that are not `plain`?
+    plain: frozenset[str] = frozenset()  # columns without quotes, as R writes numbers
+    bare: frozenset[str] = frozenset({"NA"})  # texts without quotes in any column, as R writes what is missing
+
+    @classmethod
+    def of(cls, head: str, separator: str, names: Sequence[str], header: bool) -> Quotes:
+        """As the first lines have them; `names` are those of the columns, with that of the names of the rows."""
+        rows = list(_cells_of_lines(head, separator))
+        needed = _needing(separator)
+        named = header and _are_quoted(rows[0], needed)
+        columns = dict(zip(names, zip(*(row for row in rows[int(header) :] if len(row) == len(names)))))
+        quoted = [cells for cells in columns.values() if _are_quoted(cells, needed)]
+        plain = frozenset(name for name, cells in columns.items() if _has_bare(cells))
+        texts = {cell for cells in quoted for cell in cells}
+        bare = {text for text, in_quotes in texts if not in_quotes} | ({"NA"} - {text for text, _ in texts})
+        return cls(named or (not header and bool(quoted)), named or bool(quoted), plain, frozenset(bare))
+
+    @classmethod
+    def joined(cls, parts: Sequence[Quotes]) -> Quotes:
+        """Those of several files side by side."""
+        plain, bare = (frozenset().union(*(getattr(part, name) for part in parts)) for name in ("plain", "bare"))
+        return cls(parts[0].header, any(part.cells for part in parts), plain, bare)
+
+    def around_names(self, names: Iterable[str], separator: str) -> list[str]:
+        """The names of the columns as they are written."""
+        needed = _needing(separator)
+        return [_in_quotes(name) if self.header or needed(name) else name for name in names]
+
+    def around_cells(self, texts: Iterable[str], separator: str, name: str, are_numbers: bool) -> list[str]:
+        """The cells of a column as they are written; numbers are in quotes where all that the file had are."""
+        needed = _needing(separator)
+        here = self.cells and (not self.plain if are_numbers else name not in self.plain)
+        return [_in_quotes(text) if needed(text) or (here and text not in self.bare) else text for text in texts]
 
 
 @dataclass(frozen=True)
@@ -44,6 +86,7 @@ class Dialect:
     header: bool = True  # does it begin with the names of its columns?
     says_separator: bool = False  # does it begin with a line such as sep=; as Excel knows it?
     day_first: bool | None = None  # of its dates: do days come before months? None: it has none, or they do not tell
+    quotes: Quotes = Quotes()
 
 
 @dataclass(frozen=True)
@@ -80,14 +123,16 @@ class TextFile:
         found = Dialect(separator, ending, encoding, line_end, header=header, says_separator=said is not None)
         if not header:
             width = max(len(row) for row in rows)
-            return cls(path, content, found, tuple(f"column {number}" for number in range(1, width + 1)))
+            names = [f"column {number}" for number in range(1, width + 1)]
+            return cls(path, content, replace(found, quotes=Quotes.of(head, separator, names, header)), tuple(names))
         _check_first_line(rows, path)
         names, widths = rows[0], {len(row) for row in rows[1:]}
         longer = widths == {len(names) + 1}
         trailing = longer and all(row[-1] == "" for row in rows[1:])
         short_header = longer and not trailing
         names = ["", *names] if short_header else [*names, TRAILING] if trailing else names
-        return cls(path, content, replace(found, short_header=short_header), tuple(names))
+        quotes = Quotes.of(head, separator, names, header)
+        return cls(path, content, replace(found, short_header=short_header, quotes=quotes), tuple(names))
 
     def texts(self, chunk_rows: int | None = None) -> Iterator[pd.DataFrame]:
         """All cells as text, so many rows at a time where that is asked for."""
@@ -207,6 +252,37 @@ def _separator(head: str, path: str, asked: str | None, usual: Dialect | None) -
 def _rows(head: str, separator: str) -> list[list[str]]:
     """The first lines as cells; blank lines are none."""
     return [row for row in csv.reader(io.StringIO(head, newline=""), delimiter=separator) if row][:100]
+
+
+def _cells_of_lines(head: str, separator: str) -> Iterable[list[Cell]]:
+    """The cells of each line."""
+    mark = re.escape(separator)
+    row: list[Cell] = []
+    for found in re.finditer(rf'(?:"((?:[^"]|"")*)"|([^{mark}"\r\n][^{mark}\r\n]*)|)({mark}|\r\n?|\n|\Z)', head):
+        in_quotes, plain, after = found.groups()
+        row.append((plain or "", False) if in_quotes is None else (in_quotes.replace('""', '"'), True))
+        if after != separator:
+            if row != [("", False)]:
+                yield row
+            row = []
+
+
+def _needing(separator: str) -> Callable[[str], bool]:
+    search = re.compile(rf'[{re.escape(separator)}"\r\n]').search
+    return lambda text: search(text) is not None
+
+
+def _in_quotes(text: str) -> str:
+    return '"' + text.replace('"', '""') + '"'
+
+
+def _has_bare(cells: Iterable[Cell]) -> bool:
+    return any(not in_quotes and text not in MISSING for text, in_quotes in cells)
+
+
+def _are_quoted(cells: Sequence[Cell], needed: Callable[[str], bool]) -> bool:
+    """Are all in quotes but those that are missing, and some of them without need?"""
+    return not _has_bare(cells) and any(in_quotes and not needed(text) for text, in_quotes in cells)
 
 
 def _check_first_line(rows: list[list[str]], path: str) -> None:

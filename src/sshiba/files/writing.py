@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import pandas as pd
+from pandas.api.types import is_float_dtype, is_numeric_dtype
 
 from .atomic import check_place, replacing
 from .formats import NO_NAME, STREAM, TEXTS, FileError, ending_of, needing, separator_of_ending
@@ -91,19 +92,13 @@ def growing(path: str | None, like: Dialect | None = None) -> Iterator[Callable[
 def _adder(file: Any, form: Dialect) -> Callable[[pd.DataFrame], None]:
     started = False
     encoding = form.encoding
-    options: dict[str, Any] = {"sep": form.separator, "lineterminator": form.line_end}
-    if form.separator != ",":  # a comma between cells and in numbers would need quotes
-        options["decimal"] = form.decimal
 
     def add(frame: pd.DataFrame) -> None:
         nonlocal started, encoding
         frame = frame.rename(columns=str)
         if form.short_header and frame.columns[0] == "":
             frame = frame.set_index("")
-        named = not isinstance(frame.index, pd.RangeIndex)
-        label: Any = False if named and form.short_header else None
-        header = form.header and not started
-        text = str(frame.to_csv(None, index=named, index_label=label, header=header, **options))
+        text = (_in_quotes if form.quotes.cells else _plainly)(frame, form, form.header and not started)
         if form.says_separator and not started:
             text = f"sep={form.separator}{form.line_end}{text}"
         try:
@@ -114,3 +109,40 @@ def _adder(file: Any, form: Dialect) -> Callable[[pd.DataFrame], None]:
         started = True
 
     return add
+
+
+def _plainly(frame: pd.DataFrame, form: Dialect, header: bool) -> str:
+    """Quotes only around cells that need them."""
+    options: dict[str, Any] = {"sep": form.separator, "lineterminator": form.line_end, "decimal": _decimal(form)}
+    label: Any = False if _has_short_header(frame, form) else None
+    named = not isinstance(frame.index, pd.RangeIndex)
+    return str(frame.to_csv(None, index=named, index_label=label, header=header, **options))
+
+
+def _in_quotes(frame: pd.DataFrame, form: Dialect, header: bool) -> str:
+    """Quotes as the data had them."""
+    columns = [(str(name), column) for name, column in frame.items()]
+    if not isinstance(frame.index, pd.RangeIndex):
+        columns.insert(0, (str(frame.index.name or ""), frame.index.to_series()))
+    names = [name for name, _ in columns][int(_has_short_header(frame, form)) :]
+    lines: list[Sequence[str]] = [form.quotes.around_names(names, form.separator)] if header else []
+    written = [
+        form.quotes.around_cells(_texts(column, form), form.separator, name, is_numeric_dtype(column.dtype))
+        for name, column in columns
+    ]
+    lines += zip(*written)
+    return "".join(form.separator.join(line) + form.line_end for line in lines)
+
+
+def _has_short_header(frame: pd.DataFrame, form: Dialect) -> bool:
+    """As R writes it, unless the names of the rows have a name."""
+    return form.short_header and not isinstance(frame.index, pd.RangeIndex) and not frame.index.name
+
+
+def _decimal(form: Dialect) -> str:
+    return "." if form.separator == "," else form.decimal  # a comma between cells and in numbers would need quotes
+
+
+def _texts(column: pd.Series, form: Dialect) -> list[str]:
+    texts = ["" if missing else str(cell) for cell, missing in zip(column, column.isna())]
+    return [text.replace(".", _decimal(form)) for text in texts] if is_float_dtype(column.dtype) else texts
