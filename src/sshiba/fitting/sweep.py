@@ -15,7 +15,7 @@ from ..core.state import Posterior, Stats
 from ..engines.protocol import Local, Rows
 
 ROUNDING = 1e-9  # of the size of the bound: a fall beyond it is an error
-INEXACT = 1e-6  # the same where an update of q(x) is not exact; a sweep that falls by less is not made
+INEXACT = 1e-3  # nats a row, where an update of q(x) is not exact: a sweep that lowers the bound by less is not made
 
 
 class BoundError(ArithmeticError):
@@ -56,7 +56,7 @@ def sweep(rows: Rows, state: State, rotating: bool, hold_x: bool = False, moment
     new = sweep_once(rows, state, rotating, hold_x, past)
     if new.bound >= state.bound - ROUNDING * new.size:
         return new
-    if not all(view.likelihood.exact for view in rows.spec.views) and new.bound >= state.bound - INEXACT * new.size:
+    if not all(view.likelihood.exact for view in rows.spec.views) and new.bound >= state.bound - INEXACT * rows.n_rows:
         return replace(state, gain=new.gain, past=None, n_ahead=0)
     raise BoundError(explain_fall(rows, state, new, hold_x))
 
