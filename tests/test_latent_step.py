@@ -97,7 +97,7 @@ def test_with_globals_held_the_bound_of_rows_only_rises(space: str) -> None:
 
 
 def test_where_classes_are_nearly_exact_the_bound_of_a_fit_still_never_falls() -> None:
-    """A number that the class determines: at the end of the fit the step of the classes would lower the bound by 5e-4."""
+    """A number that the class determines: at the end the step of the classes would lower the bound by 5e-4."""
     table = pd.DataFrame({"town": [*["Rome", "Paris", "Oslo"] * 9, "Paris"], "a": [*[1.0, 2.0, 3.0] * 9, np.nan]})
     model = SSHIBA(2, random_state=0).fit(table)
     assert model.converged_
