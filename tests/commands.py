@@ -1,6 +1,7 @@
 """The real command, in a process of its own."""
 
 import os
+import signal
 import subprocess
 import sys
 from pathlib import Path
@@ -24,4 +25,10 @@ def sshiba(
 
 
 def started(folder: Path, *arguments: object) -> subprocess.Popen:
-    return subprocess.Popen(command(*arguments), cwd=folder, env=ENVIRONMENT, stderr=subprocess.PIPE, text=True)
+    """A command that can be stopped by Ctrl-C, also where the tests themselves run in the background and ignore it."""
+    options = {"cwd": folder, "env": ENVIRONMENT, "stderr": subprocess.PIPE, "text": True}
+    return subprocess.Popen(command(*arguments), preexec_fn=obey_ctrl_c, **options)
+
+
+def obey_ctrl_c() -> None:
+    signal.signal(signal.SIGINT, signal.SIG_DFL)

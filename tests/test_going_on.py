@@ -215,7 +215,7 @@ def test_ctrl_c_at_any_moment(long_fit: Path) -> None:
     """While numba compiles, while a sweep runs: never a traceback."""
     for seconds in (2.0, 2.6, 3.2):
         path = long_fit / f"at {seconds}.sshiba"
-        process = started(long_fit, "fit", "x.csv", "-o", path, "--components", 6, "--restarts", 500)
+        process = started(long_fit, "fit", "x.csv", "-o", path, "--components", 6, "--restarts", 5000)
         time.sleep(seconds)
         process.send_signal(signal.SIGINT)
         _, words = process.communicate(timeout=60)
