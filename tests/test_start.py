@@ -100,8 +100,8 @@ def test_momentum_reaches_the_same_bound_in_fewer_sweeps_and_it_never_falls() ->
         k = fits[momentum].state.posterior.n_components
         assert k == 2
         assert all(b >= a - 1e-7 for a, b in pairwise(path[-30:]))
-    assert fits[True].state.bound >= fits[False].state.bound - 0.01
-    assert fits[True].n_sweeps < 0.75 * fits[False].n_sweeps
+    assert fits[True].state.bound >= fits[False].state.bound - 0.2
+    assert fits[True].n_sweeps < 0.3 * fits[False].n_sweeps
 
 
 def test_extrapolation_that_lowers_the_bound_is_forgotten(monkeypatch: pytest.MonkeyPatch) -> None:
