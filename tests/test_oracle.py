@@ -9,7 +9,7 @@ from sshiba.core.bound import elbo
 from sshiba.core.global_step import global_step
 from sshiba.data.types import VIEW_TYPES, Binary, Categorical, Real
 
-SWEEPS = 3
+SWEEPS = 2
 TIED = (0, 0, 1, 2, 1)
 CASES = {
     "real": [Real()],
