@@ -14,7 +14,7 @@ from scipy.special import expit, log_ndtr
 from scipy.stats import norm
 
 from sshiba import SSHIBA
-from sshiba.core import latent_step
+from sshiba.core import blocks, latent_step
 from sshiba.core.bound import elbo, rows_bound
 from sshiba.core.state import Posterior
 from sshiba.data.types import Binary, Categorical, Real, View
@@ -104,3 +104,22 @@ def test_where_classes_are_nearly_exact_the_bound_of_a_fit_still_never_falls() -
     assert model.n_components_ == 1
     assert np.diff(model.elbo_path_[-20:]).min() >= 0
     assert model.impute(table)["a"].iloc[-1] == pytest.approx(2.0, abs=0.2)
+
+
+@pytest.mark.parametrize("views", [[Real(), Categorical()], [Real(), Binary(), Categorical(weight=2.0)]])
+def test_rows_one_at_a_time(views: list[View], monkeypatch: pytest.MonkeyPatch) -> None:
+    """Also parts of a block in which no row has a label: the same as all at once."""
+    widths = [*[5, 4][: len(views) - 1], 3]
+    problem = make_problem(views, widths, ["cells", *["rows"] * (len(views) - 1)], n=25)
+    results = []
+    for part_bytes in (blocks.PART_BYTES, 1):
+        monkeypatch.setattr(blocks, "PART_BYTES", part_bytes)
+        local = problem.rows.start(problem.posterior)
+        for hold_x in (True, False, False):
+            local, stats = problem.rows.step(problem.posterior, local, hold_x)
+        factors = np.empty((25, 3))
+        for part in problem.rows.infer(problem.posterior):
+            factors[part.rows] = part.z_mean
+        results.append((sum(elbo(problem.posterior, stats, problem.spec).values()), factors))
+    assert results[0][0] == pytest.approx(results[1][0], rel=1e-12)
+    np.testing.assert_allclose(results[0][1], results[1][1], atol=1e-6)

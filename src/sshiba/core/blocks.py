@@ -46,7 +46,8 @@ class RowView:
             first, last = np.searchsorted(seen, [some.start, some.stop])
             seen = seen[first:last] - some.start
         observed = self.observed if self.observed.shape[0] == 1 else self.observed[some]
-        return replace(self, target=self.target[some], observed=observed, holes=holes, seen=seen)
+        present = self.present and (seen is None or len(seen) > 0)
+        return replace(self, target=self.target[some], observed=observed, holes=holes, seen=seen, present=present)
 
 
 @dataclass(frozen=True)

@@ -227,7 +227,7 @@ def _infer_classes(view: LatentView, y: Array, each: bool) -> LatentStep:
     some = slice(None) if rows.seen is None else rows.seen
     gain = view.gain[some] if own else view.gain
     told = xp.reshape(gain, (-1, gain.shape[2])) @ view.message.w_mean.T  # one product is faster than one for each row
-    precision = eye(y.shape[1], y) - xp.reshape(told, (gain.shape[0], gain.shape[1], -1)) / copies
+    precision = eye(y.shape[1], y) - xp.reshape(told, (gain.shape[0], y.shape[1], y.shape[1])) / copies
     found = view.message.likelihood.infer_rows(rows.target[some], view.x.mean[some], y[some], precision, each or own)
     mean, cov = found.mean, found.cov
     if rows.seen is not None:
