@@ -251,7 +251,7 @@ def test_suspicious_labels_name_their_options(tmp_path: Path) -> None:
     frame = numbers().assign(ward=["north", "?", "South", "south"] * 10)
     frame.to_csv(tmp_path / "t.csv", index=False)
     result = done("fit", tmp_path / "t.csv", "-o", tmp_path / "m.sshiba", "--components", 2)
-    assert "10 labels that look like missing ('ward': '?'): name what means missing with --missing" in result.output
+    assert "10 labels that look like missing ('ward': '?'): name what means missing with --missing '?'" in result.output
     assert "make them one with --normalise-labels" in result.output
     options = ("--missing", "?", "--normalise-labels", "--force", "--components", 2)
     result = done("fit", tmp_path / "t.csv", "-o", tmp_path / "m.sshiba", *options)

@@ -48,7 +48,8 @@ class Problem:
 
     def said(self, words: Mapping[Remedy, str]) -> str:
         """In one sentence without its full stop; `words` are used in place of Python's, empty ones are left out."""
-        done = (words.get(remedy, remedy.value).format(example=shlex.quote(self.example)) for remedy in self.remedies)
+        example = shlex.quote(self.example) if self.example else ""
+        done = (words.get(remedy, remedy.value).format(example=example).rstrip() for remedy in self.remedies)
         return ": ".join(filter(None, [self.what, ", or ".join(dict.fromkeys(filter(None, done)))]))
 
     def __str__(self) -> str:

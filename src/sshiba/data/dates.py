@@ -169,4 +169,4 @@ def _refuse_others(column: pd.Series, dates: pd.Series, name: Any) -> None:
         what = (
             f"column {quoted(name)}: {quoted(others.iloc[0])} is no date, as {len(others):,} of {len(column):,} cells"
         )
-        raise DataError(Problem(what, (Remedy.MISSING,)))
+        raise DataError(Problem(what, (Remedy.MISSING,), str(others.iloc[0])))

@@ -100,7 +100,8 @@ def _warn_labels(schema: Schema, tables: Mapping[str, Table]) -> None:
         cells = counted(sum(n for n, _ in marks.values()), "label")
         listed = "; ".join(f"{quoted(whose)}: {first_few(odd, 5)}" for whose, (_, odd) in marks.items())
         verb = "looks" if cells.startswith("1 ") else "look"
-        problems.append(Problem(f"{cells} that {verb} like missing ({listed})", (Remedy.MISSING,)))
+        example = next(iter(marks.values()))[1][0]
+        problems.append(Problem(f"{cells} that {verb} like missing ({listed})", (Remedy.MISSING,), example))
     if ways:
         n = counted(sum(n for n, _ in ways.values()), "label")
         listed = "; ".join(f"{quoted(whose)}: {first_few(some, 5)}" for whose, (_, some) in ways.items())
