@@ -14,6 +14,7 @@ from sshiba.core.likelihoods import (
     PredictiveX,
     Threshold,
     probit_integrals,
+    probit_rows,
 )
 from sshiba.core.likelihoods.logistic import lambda_xi, logistic_normal
 from sshiba.core.likelihoods.probit_integrals import (
@@ -151,19 +152,38 @@ def test_class_probabilities_are_those_of_draws(n_classes: int, tolerance: float
 
 
 @pytest.mark.parametrize("n_classes", [2, 3, 7])
-def test_probit_curvature_is_the_derivative_of_the_step(n_classes: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    """By finite differences; with and without numba; each Hessian, their sum and their traces."""
+def test_probit_curvature_is_the_derivative_of_the_step(n_classes: int) -> None:
+    """By finite differences; each Hessian, their sum and their traces; two classes in closed form, too."""
     rng = np.random.default_rng(n_classes)
     y, t = 2 * rng.standard_normal((30, n_classes)), rng.integers(0, n_classes, 30)
     small = 1e-5 * np.eye(n_classes)
-    ways = {"fastest": probit_integrals.log_xi_and_curvature, "arrays": probit_integrals.probit_curvature}
-    for find in ways.values():
+    for find in (probit_integrals.probit_curvature, probit_integrals.two_class_curvature)[: 3 - min(n_classes, 2)]:
         log_xi, step, trace, hessian = find(y, t, True)
         ahead, behind = (np.stack([probit_moments(y + sign * e, t)[1] for e in small], axis=2) for sign in (1, -1))
         np.testing.assert_allclose(hessian, (ahead - behind) / 2e-5, atol=1e-8)
         np.testing.assert_allclose(trace, np.trace(hessian, axis1=1, axis2=2), atol=1e-12)
         np.testing.assert_allclose((log_xi, *step.T), (probit_moments(y, t)[0], *probit_moments(y, t)[1].T), atol=1e-9)
         np.testing.assert_allclose(find(y, t, False)[3], hessian.sum(axis=0, keepdims=True), atol=1e-12)
+
+
+@pytest.mark.parametrize("n_classes", [2, 3, 7])
+@pytest.mark.parametrize("shared", [True, False])
+def test_compiled_rows_of_classes_equal_those_of_arrays(
+    n_classes: int, shared: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    if compiled() is None:
+        pytest.skip("numba is not installed: pip install 'sshiba[fast]'")
+    rng = np.random.default_rng(n_classes)
+    W = rng.standard_normal((1 if shared else 30, n_classes, 2))
+    P = np.eye(n_classes) - W @ np.linalg.inv(np.eye(2) + np.swapaxes(W, 1, 2) @ W) @ np.swapaxes(W, 1, 2)
+    x, y = rng.standard_normal((2, 30, n_classes))
+    t = rng.integers(0, n_classes, 30)
+    for each in (True, False) if shared else (True,):
+        fast = probit_rows.update_rows(t, x, y, P, each)
+        with monkeypatch.context() as patch:
+            patch.setattr(probit_rows, "compiled", lambda: None)
+            for ours, theirs in zip(fast, probit_rows.update_rows(t, x, y, P, each), strict=True):
+                np.testing.assert_allclose(ours, theirs, rtol=1e-9, atol=1e-9)
 
 
 @pytest.mark.parametrize("n_classes", [2, 4])

@@ -10,8 +10,8 @@ import numpy as np
 from ..arrays import arange, array_namespace
 from ..state import Array
 from .likelihood import CONFIDENT, Likelihood, PredictiveX, RowUpdate, XUpdate
-from .probit_integrals import class_probabilities, few_class_probabilities, log_xi_and_curvature, log_xi_and_step
-from .probit_rows import row_form, row_moments
+from .probit_integrals import class_probabilities, few_class_probabilities, log_xi_and_step
+from .probit_rows import update_rows
 
 
 @dataclass(frozen=True)
@@ -46,10 +46,7 @@ class MultinomialProbit(Likelihood):
         Without c the precision of x⊥ is P⊥ = JPJ − JP11ᵀPJ/p_c, of which p is the mean eigenvalue, and at least half
         of the largest (bounded by row sums, and by 1), so that the step in m does not go too far.
         """
-        form = row_form(x, y, precision)
-        root = array_namespace(y).sqrt(form.p)[:, None]
-        log_xi, step, trace, hessian = log_xi_and_curvature(root * form.m, target, each)
-        return RowUpdate(*row_moments(form, log_xi, step / root, trace, hessian))
+        return RowUpdate(*update_rows(target, x, y, precision, each))
 
     def start_y(self, target: Array, zeros: Array) -> Array:
         xp, n_classes = array_namespace(zeros), zeros.shape[1]

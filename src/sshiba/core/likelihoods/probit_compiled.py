@@ -81,79 +81,111 @@ def _log_integrand(u: float, delta: np.ndarray, table: np.ndarray) -> tuple[floa
     return value, slope, curvature
 
 
-@numba.njit(nogil=True, cache=True, fastmath=FUSED)
-def _moments(
-    y: np.ndarray, target: np.ndarray, grid: np.ndarray, table: np.ndarray, n_hessians: int
-) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
-    """log ξ, its gradient, the traces of its Hessians, and of these `n_hessians`: none, their sum (1) or each (n)."""
-    n, n_classes = y.shape
-    log_xi, step, trace = np.empty(n), np.empty((n, n_classes)), np.zeros(n)
-    hessian = np.zeros((n_hessians, n_classes, n_classes))
-    delta, mills, rho = np.empty(n_classes), np.empty(n_classes), np.empty(n_classes)
-    products = np.empty((n_classes, n_classes))
-    for row in range(n):
-        t = target[row]
-        least = 0.0
-        for j in range(n_classes):
-            delta[j] = min(max(y[row, t] - y[row, j], -FARTHEST), FARTHEST)
-            least = min(least, delta[j])
-            mills[j] = 0.0
-        delta[t] = TRUE_GAP
-        u = -0.5 * least
-        for _ in range(N_NEWTON):
-            top, slope, curvature = _log_integrand(u, delta, table)
-            u += slope / curvature
+@numba.njit(inline="always", fastmath=FUSED)
+def _nodes_of(delta: np.ndarray, table: np.ndarray) -> tuple[float, float, float, float]:
+    """Where the integrand is largest, its logarithm there, and how far the nodes reach to the left and the right."""
+    u = 0.0
+    for j in range(delta.shape[0]):
+        u = max(u, -0.5 * delta[j])
+    for _ in range(N_NEWTON):
         top, slope, curvature = _log_integrand(u, delta, table)
-        left, right = 1 / sqrt(curvature), 1.0
-        for _ in range(N_EDGE):
-            value, slope, curvature = _log_integrand(u + REACH * right, delta, table)
-            right += (top - REACH**2 / 2 - value) / (slope * REACH)
-        total = 0.0
-        if n_hessians:
-            products[:] = 0.0
-        for k in range(grid.shape[1]):
-            v = u + left * grid[0, k] + (right - left) * grid[1, k]
-            log_f = -0.5 * v * v
-            for j in range(n_classes):
-                log_phi, rho[j] = _log_phi_and_rho(v + delta[j], table)
-                log_f += log_phi
-            weight = exp(log_f - top) * (left + (right - left) * grid[2, k])
-            total += weight
-            for j in range(n_classes):
-                mills[j] += weight * rho[j]
-            if n_hessians:
-                for j in range(n_classes):
-                    scaled = weight * rho[j]
-                    for i in range(j):
-                        products[j, i] += scaled * rho[i]
-                    if j != t:
-                        products[j, j] -= scaled * (v + delta[j])
-        log_xi[row] = top + log(total * (grid[0, 1] - grid[0, 0])) - 0.9189385332046727
-        away = 0.0
+        u += slope / curvature
+    top, slope, curvature = _log_integrand(u, delta, table)
+    left, right = 1 / sqrt(curvature), 1.0
+    for _ in range(N_EDGE):
+        value, slope, curvature = _log_integrand(u + REACH * right, delta, table)
+        right += (top - REACH**2 / 2 - value) / (slope * REACH)
+    return u, top, left, right
+
+
+@numba.njit(fastmath=FUSED)
+def _integrate(
+    y: np.ndarray, t: int, step: np.ndarray, products: np.ndarray, grid: np.ndarray, table: np.ndarray
+) -> float:
+    """log ξ of a row; writes its gradient into `step`, and into `products` the mean of the products of the integrand's
+    derivatives, of which the lower half is filled, unless it is of size 0.
+    """
+    n_classes = y.shape[0]
+    delta, rho = np.empty(n_classes), np.empty(n_classes)
+    for j in range(n_classes):
+        delta[j] = min(max(y[t] - y[j], -FARTHEST), FARTHEST)
+    delta[t] = TRUE_GAP
+    u, top, left, right = _nodes_of(delta, table)
+    total = 0.0
+    step[:] = 0.0
+    products[:] = 0.0
+    for k in range(grid.shape[1]):
+        v = u + left * grid[0, k] + (right - left) * grid[1, k]
+        log_f = -0.5 * v * v
         for j in range(n_classes):
-            mills[j] /= total
-            step[row, j] = -mills[j]
-            away += mills[j]
-        step[row, t] = away
-        if n_hessians:
-            out = hessian[row if n_hessians > 1 else 0]
-            whole = 0.0
-            for j in range(n_classes):
-                across = 0.0
-                for i in range(n_classes):
-                    found = (products[j, i] if i <= j else products[i, j]) / total - mills[j] * mills[i]
-                    if i != t and j != t:
-                        out[j, i] += found
-                        across += found
-                        if i == j:
-                            trace[row] += found
-                if j != t:
-                    out[j, t] -= across
-                    out[t, j] -= across
-                    whole += across
-            out[t, t] += whole
-            trace[row] += whole
-    return log_xi, step, trace, hessian
+            log_phi, rho[j] = _log_phi_and_rho(v + delta[j], table)
+            log_f += log_phi
+        weight = exp(log_f - top) * (left + (right - left) * grid[2, k])
+        total += weight
+        for j in range(n_classes):
+            step[j] -= weight * rho[j]
+        for j in range(products.shape[0]):
+            scaled = weight * rho[j]
+            for i in range(j):
+                products[j, i] += scaled * rho[i]
+            if j != t:
+                products[j, j] -= scaled * (v + delta[j])
+    away = 0.0
+    for j in range(n_classes):
+        step[j] /= total
+        away -= step[j]
+        for i in range(j + 1 if len(products) else 0):
+            products[j, i] /= total
+    step[t] = away
+    return top + log(total * (grid[0, 1] - grid[0, 0])) - 0.9189385332046727
+
+
+@numba.njit(fastmath=FUSED)
+def _make_hessian(products: np.ndarray, step: np.ndarray, t: int) -> float:
+    """Turn the products into the Hessian of log ξ, whose rows and columns add up to 0; returns its trace."""
+    n_classes, trace, whole = step.shape[0], 0.0, 0.0
+    products[t, :] = 0.0
+    products[:, t] = 0.0
+    for j in range(n_classes):
+        if j != t:
+            for i in range(j + 1):
+                if i != t:
+                    products[j, i] -= step[j] * step[i]
+                    products[i, j] = products[j, i]
+    for j in range(n_classes):
+        if j != t:
+            across = 0.0
+            for i in range(n_classes):
+                across += products[j, i]
+            products[j, t] = -across
+            whole += across
+            trace += products[j, j]
+    for j in range(n_classes):
+        products[t, j] = products[j, t]
+    products[t, t] = whole
+    return trace + whole
+
+
+@numba.njit(fastmath=FUSED)
+def _two_classes(
+    y: np.ndarray, t: int, step: np.ndarray, hessian: np.ndarray, table: np.ndarray
+) -> tuple[float, float]:
+    """log ξ of a row and the trace of its Hessian, as `probit_integrals.two_class_curvature`."""
+    a = (y[t] - y[1 - t]) / sqrt(2)
+    log_xi, rho = _log_phi_and_rho(a, table)
+    half = -0.5 * min(max(rho * (rho + a), 0.0), 1.0)
+    step[t], step[1 - t] = rho / sqrt(2), -rho / sqrt(2)
+    hessian[0, 0] = hessian[1, 1] = half
+    hessian[0, 1] = hessian[1, 0] = -half
+    return log_xi, 2 * half
+
+
+@numba.njit(nogil=True, cache=True, fastmath=FUSED)
+def _moments(y: np.ndarray, target: np.ndarray, grid: np.ndarray, table: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    log_xi, step, nothing = np.empty(len(y)), np.empty(y.shape), np.empty((0, 0))
+    for row in range(len(y)):
+        log_xi[row] = _integrate(y[row], target[row], step[row], nothing, grid, table)
+    return log_xi, step
 
 
 @numba.njit(nogil=True, cache=True, fastmath=FUSED)
@@ -191,89 +223,117 @@ def _probabilities(y: np.ndarray, A: np.ndarray, std: np.ndarray, draws: np.ndar
     return p
 
 
+@numba.njit(fastmath=FUSED)
+def _row_form(
+    x: np.ndarray, y: np.ndarray, P: np.ndarray, m: np.ndarray, k: np.ndarray, p1: np.ndarray
+) -> tuple[float, float, float]:
+    """As `probit_rows.row_form`, of one row: p, p_c and c; writes m and k."""
+    n_classes, whole, gradient = y.shape[0], 0.0, 0.0
+    for j in range(n_classes):
+        p1[j] = 0.0
+        for i in range(n_classes):
+            p1[j] += P[j, i]
+        whole += p1[j]
+        gradient += y[j] - x[j]
+    trace, largest, shift = 0.0, 0.0, gradient / whole
+    for j in range(n_classes):
+        away = p1[j] - whole / n_classes
+        total = 0.0
+        for i in range(n_classes):
+            centred = P[j, i] - (p1[j] + p1[i]) / n_classes + whole / n_classes**2
+            centred -= away * (p1[i] - whole / n_classes) / whole
+            total += abs(centred)
+            if i == j:
+                trace += centred
+        largest = max(largest, total)
+        k[j] = -away / whole
+    p = max(trace / (n_classes - 1), min(largest, 1.0) / 2)
+    mean_m, mean_x, along = 0.0, 0.0, 0.0
+    for j in range(n_classes):
+        present = x[j] + shift
+        m[j] = present + (y[j] - x[j] - shift * p1[j]) / p
+        mean_m += m[j] / n_classes
+        mean_x += present / n_classes
+        along += k[j] * present  # k is orthogonal to 1
+    m -= mean_m
+    return p, whole, mean_x - along
+
+
+@numba.njit(fastmath=FUSED)
+def _add_covariance(
+    hessian: np.ndarray, p: float, p_c: float, k: np.ndarray, along: np.ndarray, cov: np.ndarray
+) -> None:
+    """As in `probit_rows.row_moments`, added to `cov`."""
+    n_classes, whole = k.shape[0], 1 / p_c
+    for j in range(n_classes):
+        along[j] = 0.0
+        for i in range(n_classes):
+            hessian[j, i] = (hessian[j, i] - 1 / n_classes + (1.0 if i == j else 0.0)) / p
+            along[j] += hessian[j, i] * k[i]
+        whole += along[j] * k[j]
+    for j in range(n_classes):
+        for i in range(n_classes):
+            cov[j, i] += hessian[j, i] + along[j] + along[i] + whole
+
+
 @numba.njit(nogil=True, cache=True, fastmath=FUSED)
-def row_form(x: np.ndarray, y: np.ndarray, precision: np.ndarray) -> tuple[np.ndarray, ...]:
-    """As `probit_rows.row_form`."""
+def _rows(
+    target: np.ndarray,
+    x: np.ndarray,
+    y: np.ndarray,
+    precision: np.ndarray,
+    n_cov: int,
+    grid: np.ndarray,
+    table: np.ndarray,
+) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """<x>, the covariances (their sum where `n_cov` is 1) and the bound of rows of classes."""
     n, n_classes = y.shape
-    m, k = np.empty((n, n_classes)), np.empty((n, n_classes))
-    p, p_c, c = np.empty(n), np.empty(n), np.empty(n)
-    p1 = np.empty(n_classes)
+    mean, cov, bound = np.empty((n, n_classes)), np.zeros((n_cov, n_classes, n_classes)), np.empty(n)
+    m, k, step, work = np.empty(n_classes), np.empty(n_classes), np.empty(n_classes), np.empty(n_classes)
+    hessian = np.empty((n_classes, n_classes))
     for row in range(n):
-        P = precision[row if precision.shape[0] > 1 else 0]
-        whole, gradient = 0.0, 0.0
+        t = target[row]
+        p, p_c, c = _row_form(x[row], y[row], precision[row if precision.shape[0] > 1 else 0], m, k, work)
+        root = sqrt(p)
+        m *= root
+        if n_classes == 2:
+            log_xi, trace = _two_classes(m, t, step, hessian, table)
+        else:
+            log_xi = _integrate(m, t, step, hessian, grid, table)
+            trace = _make_hessian(hessian, step, t)
+        quad, along = n_classes - 1 + trace, c
         for j in range(n_classes):
-            p1[j] = 0.0
-            for i in range(n_classes):
-                p1[j] += P[j, i]
-            whole += p1[j]
-            gradient += y[row, j] - x[row, j]
-        trace, largest, shift = 0.0, 0.0, gradient / whole
+            mean[row, j] = (m[j] + step[j]) / root
+            along += k[j] * mean[row, j]
+            quad += step[j] ** 2
         for j in range(n_classes):
-            away = p1[j] - whole / n_classes
-            total = 0.0
-            for i in range(n_classes):
-                centred = P[j, i] - (p1[j] + p1[i]) / n_classes + whole / n_classes**2
-                centred -= away * (p1[i] - whole / n_classes) / whole
-                total += abs(centred)
-                if i == j:
-                    trace += centred
-            largest = max(largest, total)
-            k[row, j] = -away / whole
-        p[row], p_c[row] = max(trace / (n_classes - 1), min(largest, 1.0) / 2), whole
-        mean_m, mean_x, along = 0.0, 0.0, 0.0
-        for j in range(n_classes):
-            present = x[row, j] + shift
-            m[row, j] = present + (y[row, j] - x[row, j] - shift * p1[j]) / p[row]
-            mean_m += m[row, j] / n_classes
-            mean_x += present / n_classes
-            along += k[row, j] * present  # k is orthogonal to 1
-        for j in range(n_classes):
-            m[row, j] -= mean_m
-        c[row] = mean_x - along
-    return m, p, p_c, k, c
+            mean[row, j] += along
+        constants = (n_classes - 1) * log(2 * pi / p) + log(2 * pi / p_c) + 1 + log(n_classes)
+        bound[row] = log_xi + 0.5 * (constants + quad)
+        _add_covariance(hessian, p, p_c, k, work, cov[row if n_cov > 1 else 0])
+    return mean, cov, bound
 
 
-@numba.njit(nogil=True, cache=True, fastmath=FUSED)
-def row_covariances(hessian: np.ndarray, p: np.ndarray, p_c: np.ndarray, k: np.ndarray) -> np.ndarray:
-    """As in `probit_rows.row_moments`, one for each row."""
-    n, n_classes = k.shape
-    cov, along = np.empty((n, n_classes, n_classes)), np.empty(n_classes)
-    for row in range(n):
-        whole = 1 / p_c[row]
-        for j in range(n_classes):
-            along[j] = 0.0
-            for i in range(n_classes):
-                value = (hessian[row, j, i] - 1 / n_classes + (1.0 if i == j else 0.0)) / p[row]
-                cov[row, j, i] = value
-                along[j] += value * k[row, i]
-            whole += along[j] * k[row, j]
-        for j in range(n_classes):
-            for i in range(n_classes):
-                cov[row, j, i] += along[j] + along[i] + whole
-    return cov
-
-
-def probit_moments(y: np.ndarray, target: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+def probit_moments(y: np.ndarray, target: np.ndarray) -> tuple[np.ndarray, ...]:
     """As `probit_integrals.probit_moments`, in chunks of rows on all threads."""
-    log_xi, step, *_ = _all_moments(y, target, hessians=False, each=False)
-    return log_xi, step
+    grid = _grid(n_nodes(y.shape[1]))
+    parts = _in_chunks(lambda part: _moments(y[part], target[part], grid, TABLE), len(y), y.size)
+    return tuple(map(np.concatenate, zip(*parts)))
 
 
-def probit_curvature(y: np.ndarray, target: np.ndarray, each: bool) -> tuple[np.ndarray, ...]:
-    """As `probit_integrals.probit_curvature`, in chunks of rows on all threads."""
-    return _all_moments(y, target, hessians=True, each=each)
-
-
-def _all_moments(y: np.ndarray, target: np.ndarray, hessians: bool, each: bool) -> tuple[np.ndarray, ...]:
+def update_rows(
+    target: np.ndarray, x: np.ndarray, y: np.ndarray, precision: np.ndarray, each: bool
+) -> tuple[np.ndarray, ...]:
+    """<x>, Cov(x) and the bound as `probit_rows.update_rows`, in chunks of rows on all threads."""
     grid = _grid(n_nodes(y.shape[1]))
 
     def job(part: slice) -> tuple[np.ndarray, ...]:
-        n_hessians = (part.stop - part.start if each else 1) if hessians else 0
-        return _moments(y[part], target[part], grid, TABLE, n_hessians)
+        own = precision[part] if len(precision) > 1 else precision
+        n_cov = part.stop - part.start if each else 1
+        return _rows(target[part], x[part], y[part], own, n_cov, grid, TABLE)
 
-    log_xi, step, trace, hessian = zip(*_in_chunks(job, len(y), y.size))
-    curvature = np.concatenate(hessian) if each else np.sum(hessian, axis=0)
-    return np.concatenate(log_xi), np.concatenate(step), np.concatenate(trace), curvature
+    mean, cov, bound = zip(*_in_chunks(job, len(y), y.size))
+    return np.concatenate(mean), np.concatenate(cov) if each else np.sum(cov, axis=0), np.concatenate(bound)
 
 
 def class_probabilities(y: np.ndarray, A: np.ndarray, std: np.ndarray, draws: np.ndarray) -> np.ndarray:

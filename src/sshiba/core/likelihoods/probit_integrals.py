@@ -31,17 +31,6 @@ def log_xi_and_step(y: Array, target: Array) -> tuple[Array, Array]:
     return probit_moments(y, target)
 
 
-def log_xi_and_curvature(y: Array, target: Array, each: bool) -> tuple[Array, Array, Array, Array]:
-    """`probit_curvature` by the fastest way there is."""
-    if y.shape[1] == 2:
-        return two_class_curvature(y, target, each)
-    fast = compiled()
-    if fast is not None and is_numpy_array(y):
-        y, target = np.ascontiguousarray(y, dtype=np.float64), np.asarray(target, dtype=np.int64)
-        return fast.probit_curvature(y, target, each)
-    return probit_curvature(y, target, each)
-
-
 def class_probabilities(y: Array, A: Array, std: Array) -> Array:
     """p(x_i is the largest) with x = y + A u + std·e, u and e standard normal, (n, C); A is (n or 1, C, R).
 

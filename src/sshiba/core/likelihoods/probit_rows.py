@@ -14,7 +14,7 @@ from array_api_compat import is_numpy_array
 
 from ..arrays import array_namespace, eye
 from ..state import Array
-from .probit_integrals import compiled
+from .probit_integrals import compiled, probit_curvature, two_class_curvature
 
 
 class RowForm(NamedTuple):
@@ -27,11 +27,21 @@ class RowForm(NamedTuple):
     c: Array  # (n,)
 
 
-def row_form(x: Array, y: Array, precision: Array) -> RowForm:
-    """From the present means x, the gradient y − x there and the precision P, (r, C, C)."""
+def update_rows(target: Array, x: Array, y: Array, precision: Array, each: bool) -> tuple[Array, Array, Array]:
+    """<x>, Cov(x) and the bound as `row_moments`; compiled, where numba is installed."""
     fast = compiled()
     if fast is not None and is_numpy_array(y):
-        return RowForm(*fast.row_form(*(np.ascontiguousarray(v, dtype=np.float64) for v in (x, y, precision))))
+        arrays = (np.ascontiguousarray(v, dtype=np.float64) for v in (x, y, precision))
+        return fast.update_rows(np.asarray(target, dtype=np.int64), *arrays, each)
+    form = row_form(x, y, precision)
+    root = array_namespace(y).sqrt(form.p)[:, None]
+    curvature = two_class_curvature if y.shape[1] == 2 else probit_curvature
+    log_xi, step, trace, hessian = curvature(root * form.m, target, each)
+    return row_moments(form, log_xi, step / root, trace, hessian)
+
+
+def row_form(x: Array, y: Array, precision: Array) -> RowForm:
+    """From the present means x, the gradient y − x there and the precision P, (r, C, C)."""
     xp, n_classes = array_namespace(y), y.shape[1]
     p1 = xp.sum(precision, axis=2)
     p_c = xp.sum(p1, axis=1)
@@ -58,9 +68,6 @@ def row_moments(form: RowForm, log_xi: Array, step: Array, trace: Array, hessian
     quad = n_classes - 1 + trace + form.p * xp.sum(step**2, axis=1)
     constants = (n_classes - 1) * xp.log(2 * pi / form.p) + xp.log(2 * pi / form.p_c) + 1 + log(n_classes)
     bound = log_xi + 0.5 * (constants + quad)
-    fast = compiled()
-    if fast is not None and is_numpy_array(step) and hessian.shape[0] == n:
-        return mean, fast.row_covariances(hessian, form.p, form.p_c, form.k), bound
     count = n if hessian.shape[0] < n else 1  # a sum over rows has all of its terms so often, and one p, p_c and k
     V = (count * (eye(n_classes, step) - 1 / n_classes) + hessian) / form.p[: hessian.shape[0], None, None]
     k, p_c = form.k[: hessian.shape[0]], form.p_c[: hessian.shape[0]]
