@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from .estimator import SSHIBA, load
     from .evaluate import Tuned, tune
     from .files.model_file import ModelFileError
+    from .fitted.search import Candidate
     from .fitting.loop import Progress
     from .fitting.sweep import BoundError
 
@@ -22,6 +23,7 @@ _PLACES = {
     "SSHIBA": "estimator",
     "Binary": "data.types",
     "BoundError": "fitting.sweep",
+    "Candidate": "fitted.search",
     "Categorical": "data.types",
     "ModelFileError": "files.model_file",
     "Priors": "core.spec",
@@ -39,6 +41,7 @@ __all__ = [
     "SSHIBA",
     "Binary",
     "BoundError",
+    "Candidate",
     "Categorical",
     "ModelFileError",
     "Priors",

@@ -19,7 +19,7 @@ from sklearn.exceptions import ConvergenceWarning
 
 from .core.coded import CodedView
 from .core.random import seed_sequence
-from .core.spec import Priors
+from .core.spec import ModelSpec, Priors
 from .data.advice import Problem, Remedy
 from .data.reading import read_training, warn_empty_rows
 from .data.schema import Schema
@@ -33,6 +33,17 @@ from .fitted.annotating import write_to
 from .fitted.answers import Answers
 from .fitted.describe import attributes
 from .fitted.fitted import Fitted, fitted_of, make_fitted
+from .fitted.search import (
+    FEWEST,
+    MOST_OPERATIONS,
+    SHORT,
+    Candidate,
+    Search,
+    candidates_for,
+    n_operations,
+    run_search,
+    without_doubles,
+)
 from .fitted.sharpness import find_sharpness
 from .fitting.budget import FitOptions
 from .fitting.loop import Progress, StartingPoint
@@ -69,7 +80,15 @@ class SSHIBA(BaseEstimator):
         Rotate the latent space between sweeps, which finds the right number of factors, and far sooner; "auto" also
         starts each sweep a little ahead of where the last one ended (momentum). The bound still never falls.
     priors : Priors, optional
-        Hyper-parameters.
+        Hyper-parameters; None leaves them to `search`.
+    keep : "fewest", "all" or None
+        Which factors stay: as few as the bound asks for, which are easier to read, or all that explain anything, which
+        often predict better. None leaves it to `search`.
+    search : "auto", None or list of Candidate
+        Choose `priors` and `keep`, where they are None, by what predicts cells best that short fits did not see: a
+        tenth of real cells, a tenth of the rows of other views. The fewest factors are kept where they are nearly as
+        good. "auto" does so where a sweep takes less than about a tenth of a second; None takes the fewest. A list is
+        compared on data of any size. `search_` tells what was found.
     device : None or "cpu"
     engine : "auto", "memory" or "gram"
         How rows are processed: directly, or in Gram space where real views are complete; "auto" takes the cheaper way.
@@ -103,6 +122,8 @@ class SSHIBA(BaseEstimator):
         missing: str = "exact",
         acceleration: str | None = "auto",
         priors: Priors | None = None,
+        keep: str | None = None,
+        search: str | Sequence[Candidate] | None = "auto",
         device: str | None = None,
         engine: str = "auto",
         dtype: str = "float64",
@@ -121,6 +142,8 @@ class SSHIBA(BaseEstimator):
         self.missing = missing
         self.acceleration = acceleration
         self.priors = priors
+        self.keep = keep
+        self.search = search
         self.device = device
         self.engine = engine
         self.dtype = dtype
@@ -163,7 +186,7 @@ class SSHIBA(BaseEstimator):
         schema, data, index = read_training(views, self.views, self.dtype)
         warn_empty_rows(data, index)
         self._run(schema, data, index, None, (), None, checkpoint, checkpoint_minutes)
-        if self.n_components_ == self.n_components:
+        if self.n_components_ == self.n_components and self.fitted_.choice.keep == FEWEST:
             what = f"all {self.n_components} factors are in use, and more may fit better"
             logger.warning(Problem(what, (Remedy.MORE_FACTORS,)))
         return self
@@ -198,7 +221,7 @@ class SSHIBA(BaseEstimator):
         settings = {name: getattr(self, name) for name in STORED_SETTINGS}
         if not isinstance(self.random_state, int | np.integer):
             settings["random_state"] = None
-        return {**settings, "priors": self.priors or Priors()}
+        return settings
 
     def _check_same_settings(self, fit: Fitted) -> None:
         """A fit goes on with the model that it began with."""
@@ -245,17 +268,24 @@ class SSHIBA(BaseEstimator):
         if checkpoint is not None:
             check_place(checkpoint)
         began = time.perf_counter()
-        spec = schema.model_spec(len(index), self.priors or Priors(), self.missing)
         n_components = self._n_components(schema, len(index))
         coded = list(data.values())
+        *seeds, search_seed = seed_sequence(self.random_state).spawn(self.n_init + 1)
+        seeds = seeds[len(before) :]
+        if earlier is None:
+            search = self._search(schema, coded, n_components, search_seed)
+            choice = self._candidates[0] if search is None else search.choice
+        else:
+            search, choice = earlier.search, earlier.choice
+        spec = choice.spec(lambda priors: schema.model_spec(len(index), priors, self.missing))
         rows = make_rows(coded, spec, n_components, self.missing, self.engine)
-        seeds = seed_sequence(self.random_state).spawn(self.n_init)[len(before) :]
 
         as_transform = self.missing == "exact" or all(view.observed is None for view in coded)
         exact_rows = None if as_transform else make_rows(coded, spec, n_components)
 
         def keep(restarts: Restarts) -> None:
-            self._keep(make_fitted(schema, rows, restarts, index, self._settings(), earlier, exact_rows))
+            fit = make_fitted(schema, rows, restarts, index, self._settings(), choice, search, earlier, exact_rows)
+            self._keep(fit)
 
         def save(restarts: Restarts) -> None:
             keep(restarts)
@@ -270,7 +300,7 @@ class SSHIBA(BaseEstimator):
                         watcher(progress)
 
                 on_pause = save if checkpoint is not None else None
-                options = self._fit_options(schema, minutes)
+                options = replace(self._fit_options(schema, began), trials=choice.keep == FEWEST, pause=60 * minutes)
                 watched = watch if watchers else None
                 return run_restarts(rows, n_components, options, seeds, self.n_jobs, watched, on_pause, start, before)
 
@@ -298,17 +328,41 @@ class SSHIBA(BaseEstimator):
         """Seconds since the fit began by which the sharpness is to be found, where the sweeps took so many."""
         return np.inf if self.max_time is None else max(self.max_time, (1 + SHARPNESS_SHARE) * seconds)
 
-    def _fit_options(self, schema: Schema, minutes: float) -> FitOptions:
+    @property
+    def _candidates(self) -> tuple[Candidate, ...]:
+        return candidates_for(self.search, self.priors, self.keep)
+
+    def _search(
+        self, schema: Schema, data: Sequence[CodedView], n_components: int, seed: np.random.SeedSequence
+    ) -> Search | None:
+        """Which of the candidates to fit; None where there is no choice, or none is wanted for such data."""
+        n_rows = len(data[0].target)
+
+        def make_spec(priors: Priors) -> ModelSpec:
+            return schema.model_spec(n_rows, priors, self.missing)
+
+        candidates = without_doubles(self._candidates, make_spec)
+        too_much = n_operations(data, make_spec(Priors()), n_components) > MOST_OPERATIONS
+        if len(candidates) == 1 or (self.search == "auto" and (too_much or self.missing != "exact")):
+            return None
+        options = self._fit_options(schema, time.perf_counter())
+        with FitBar(len(candidates), SHORT, "candidate") if self.verbose else nullcontext() as bar, ctrl_c() as stops:
+            search = run_search(candidates, data, make_spec, n_components, options, seed, bar, stops)
+        if search is not None:
+            logger.info(search.in_words())
+        return search
+
+    def _fit_options(self, schema: Schema, began: float) -> FitOptions:
         """`tol` is for the whole bound, `max_time` for each of the runs that follow one another."""
         at_a_time = 1 if self.n_init == 1 else max(1, min(self.n_init, effective_n_jobs(self.n_jobs)))
+        left = None if self.max_time is None else max(self.max_time - (time.perf_counter() - began), 0.0)
         return FitOptions(
             max_iter=self.max_iter,
             tol=self.tol * schema.n_observed,
             prune_tol=self.prune_tol,
             rotate=self.acceleration is not None,
             momentum=self.acceleration == "auto",
-            max_time=None if self.max_time is None else self.max_time / -(-self.n_init // at_a_time),
-            pause=60 * minutes,
+            max_time=None if left is None else left / -(-self.n_init // at_a_time),
         )
 
     def _keep(self, fit: Fitted) -> None:
@@ -425,7 +479,7 @@ class SSHIBA(BaseEstimator):
         write_report(self, path, views, fraction, title)
 
 
-SAME_MODEL = ("n_components", "missing", "priors")  # settings that a fit must go on with
+SAME_MODEL = ("n_components", "missing", "priors", "keep")  # settings that a fit must go on with
 STORED_SETTINGS = (
     "n_components",
     "n_init",
@@ -434,6 +488,9 @@ STORED_SETTINGS = (
     "prune_tol",
     "missing",
     "acceleration",
+    "priors",
+    "keep",
+    "search",
     "device",
     "engine",
     "dtype",

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Any
 
 import numpy as np
 
 from .core.spec import Priors
 from .engines import ENGINES
+from .fitted.search import KEEP, Candidate
 
 
 def check_settings(model: Any) -> None:
@@ -32,7 +34,8 @@ def check_settings(model: Any) -> None:
         raise TypeError(f"callback must be a function of one Progress, not {model.callback!r}.")
     if model.n_jobs is not None and (not isinstance(model.n_jobs, int | np.integer) or model.n_jobs == 0):
         raise ValueError(f"n_jobs must be a whole number other than 0, or None, not {model.n_jobs!r}.")
-    choices = {
+    choices: dict[str, tuple] = {
+        "keep": (*KEEP, None),
         "missing": ("exact", "mean-field"),
         "acceleration": ("auto", "rotation", None),
         "dtype": ("float64", "float32"),
@@ -40,6 +43,12 @@ def check_settings(model: Any) -> None:
     for name, allowed in choices.items():
         if getattr(model, name) not in allowed:
             raise ValueError(f"{name} must be one of {allowed}, not {getattr(model, name)!r}.")
+    if isinstance(model.search, str) and model.search != "auto":
+        raise ValueError(f"search must be 'auto', None or a list of Candidate(...), not {model.search!r}.")
+    if model.search is not None and not isinstance(model.search, str):
+        given = list(model.search) if isinstance(model.search, Iterable) else [model.search]
+        if not given or not all(isinstance(candidate, Candidate) for candidate in given):
+            raise TypeError(f"search must be 'auto', None or a list of Candidate(...), not {model.search!r}.")
     if model.device not in (None, "cpu"):
         raise ValueError(f"device={model.device!r} is not available in this version; leave it None.")
     if model.engine not in ENGINES:

@@ -20,6 +20,7 @@ from ..data.coding import Coding
 from ..data.schema import Schema
 from ..data.types import VIEW_TYPES, View
 from ..fitted.fitted import Fitted
+from ..fitted.search import Candidate, Search
 from ..fitting.restarts import Restart
 from .atomic import replacing
 from .stored_labels import plain, tagged, tagged_index, untagged, untagged_index
@@ -83,8 +84,9 @@ def pack(fit: Fitted) -> tuple[dict[str, Any], dict[str, np.ndarray]]:
         "format": FORMAT,
         "version": VERSION,
         "provenance": fit.provenance,
-        "settings": {name: plain(value) for name, value in fit.settings.items() if name != "priors"},
-        "priors": asdict(fit.settings["priors"]),
+        "settings": pack_settings(fit.settings),
+        "choice": asdict(fit.choice),
+        "search": None if fit.search is None else asdict(fit.search),
         "n_rows": len(fit.factors),
         "reading": fit.reading,
         "one_table": schema.one_table,
@@ -125,12 +127,12 @@ def unpack(header: dict[str, Any], arrays: dict[str, np.ndarray]) -> Fitted:
         views.append(unpack_posterior(own, codings[name].width))
     inferred = {entry["name"]: entry["inferred"] for entry in header["views"] if entry["inferred"] is not None}
     schema = Schema(types, codings, inferred, unpack_columns(header, codings))
-    posterior, priors = Posterior(tuple(views)), unpack_priors(header["priors"])
-    settings, result = {**header["settings"], "priors": priors}, header["result"]
+    posterior, choice, search = Posterior(tuple(views)), unpack_candidate(header["choice"]), header["search"]
+    settings, result = unpack_settings(header["settings"]), header["result"]
     n_rows, n_components = header["n_rows"], posterior.n_components
     fit = Fitted(
         schema=schema,
-        spec=schema.model_spec(n_rows, priors, settings["missing"]),
+        spec=choice.spec(lambda priors: schema.model_spec(n_rows, priors, settings["missing"])),
         posterior=posterior,
         sharpness=tuple(float(c) for c in result["sharpness"]),
         index=untagged_index(header["index"], n_rows),
@@ -144,6 +146,8 @@ def unpack(header: dict[str, Any], arrays: dict[str, np.ndarray]) -> Fitted:
         restarts=tuple(Restart(**row, path=arrays[f"path.{i}"]) for i, row in enumerate(result["inits"])),
         provenance={str(key): str(value) for key, value in header["provenance"].items()},
         settings=settings,
+        choice=choice,
+        search=None if search is None else unpack_search(search),
         reading=header.get("reading"),
     )
     sizes = [
@@ -168,6 +172,33 @@ def unpack_columns(header: Mapping[str, Any], codings: Mapping[str, Coding]) -> 
     if not set(of_views) <= set(columns):
         raise ModelFileError("some columns of its views are not among those of its table")
     return columns
+
+
+def pack_settings(settings: Mapping[str, Any]) -> dict[str, Any]:
+    """Those of the estimator; priors and candidates as dicts."""
+    packed = {name: plain(value) for name, value in settings.items() if name not in ("priors", "search")}
+    priors, search = settings["priors"], settings["search"]
+    packed["priors"] = None if priors is None else asdict(priors)
+    packed["search"] = search if search is None or isinstance(search, str) else [asdict(c) for c in search]
+    return packed
+
+
+def unpack_settings(stored: Mapping[str, Any]) -> dict[str, Any]:
+    priors, search = stored["priors"], stored["search"]
+    return {
+        **stored,
+        "priors": None if priors is None else unpack_priors(priors),
+        "search": [unpack_candidate(c) for c in search] if isinstance(search, list) else search,
+    }
+
+
+def unpack_candidate(stored: Mapping[str, Any]) -> Candidate:
+    return Candidate(unpack_priors(stored["priors"]), stored["keep"], stored["label_weight"])
+
+
+def unpack_search(stored: Mapping[str, Any]) -> Search:
+    candidates = tuple(unpack_candidate(c) for c in stored["candidates"])
+    return Search(candidates, tuple(stored["scores"]), tuple(stored["n_components"]))
 
 
 def unpack_priors(stored: Mapping[str, Any]) -> Priors:

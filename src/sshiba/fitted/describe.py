@@ -14,6 +14,7 @@ from ..core.predictive import noise_variance
 from ..data.coding import labelled_frame
 from ..fitting.restarts import Restart
 from .fitted import Fitted
+from .search import Candidate, Search
 
 
 def attributes(fit: Fitted) -> dict[str, Any]:
@@ -38,6 +39,7 @@ def attributes(fit: Fitted) -> dict[str, Any]:
         "converged_": fit.converged,
         "inits_": inits_table(fit.restarts),
         "elbo_paths_": [restart.path for restart in fit.restarts],
+        "search_": None if fit.search is None else search_table(fit.search),
         "sharpness_": dict(zip(fit.schema.types, fit.sharpness)),
         "provenance_": fit.provenance,
     }
@@ -72,6 +74,24 @@ def inits_table(restarts: Sequence[Restart]) -> pd.DataFrame:
     """A row for each restart."""
     table = pd.DataFrame([asdict(restart) for restart in restarts]).drop(columns="path")
     return table.assign(best=np.arange(len(table)) == int(table["elbo"].argmax()))
+
+
+def settings_row(candidate: Candidate) -> dict[str, Any]:
+    return {
+        "keep": candidate.keep,
+        "alpha": candidate.priors.alpha,
+        "noise_floor": candidate.priors.noise_floor,
+        "label_weight": candidate.label_weight,
+    }
+
+
+def search_table(search: Search) -> pd.DataFrame:
+    """A row for each candidate: its settings, its score on each view (nats a cell, larger is better), and the mean."""
+    rows = [
+        {**settings_row(c), "n_components": n, **score}
+        for c, n, score in zip(search.candidates, search.n_components, search.scores)
+    ]
+    return pd.DataFrame(rows).assign(mean=search.means, chosen=np.arange(len(rows)) == search.chosen)
 
 
 def r2_table(fit: Fitted) -> pd.DataFrame:

@@ -21,6 +21,7 @@ from ..engines import Rows
 from ..fitting.restarts import Restart, Restarts
 from ..version import __version__
 from .inference import infer_factors
+from .search import Candidate, Search
 
 
 @dataclass(frozen=True, eq=False)
@@ -42,6 +43,8 @@ class Fitted:
     restarts: tuple[Restart, ...]
     provenance: dict[str, str]
     settings: dict[str, Any]  # of the estimator at the fit, all but views and callback
+    choice: Candidate  # the priors, and which factors were to be kept
+    search: Search | None = None  # how that was chosen, None where it was given
     reading: dict[str, Any] | None = None  # how the files of the data were read, in JSON values; None: no files
 
     @property
@@ -69,6 +72,8 @@ def make_fitted(
     restarts: Restarts,
     index: pd.Index,
     settings: dict[str, Any],
+    choice: Candidate,
+    search: Search | None = None,
     earlier: Fitted | None = None,
     exact_rows: Rows | None = None,
 ) -> Fitted:
@@ -100,6 +105,8 @@ def make_fitted(
         restarts=restarts.all,
         provenance=provenance(),
         settings=settings,
+        choice=choice,
+        search=search,
     )
 
 

@@ -15,7 +15,7 @@ from ..core.predictive import PredictiveView
 from ..core.spec import ModelSpec
 from ..core.state import Posterior
 from ..engines import RowPosterior, Rows
-from ..engines.protocol import Local
+from ..engines.protocol import Z_TOL, Local
 
 CHUNK_BYTES = 2**26  # working memory of predictions
 
@@ -31,15 +31,19 @@ def infer_factors(rows: Rows, posterior: Posterior, local: Local | None = None) 
 
 
 def predict_views(
-    rows: Rows, posterior: Posterior, targets: Sequence[int], sharpness: Sequence[float]
+    rows: Rows,
+    posterior: Posterior,
+    targets: Sequence[int],
+    sharpness: Sequence[float],
+    z_tol: float = Z_TOL,
 ) -> dict[int, tuple[np.ndarray, np.ndarray]]:
-    """Values and standard deviations of some views on all rows."""
+    """Values and standard deviations of some views on all rows; `z_tol` is that of `Rows.infer`."""
     out: dict[int, tuple[np.ndarray, np.ndarray]] = {}
     for i in targets:
         width = rows.spec.views[i].n_features
         out[i] = (np.empty((rows.n_rows, width)), np.empty((rows.n_rows, width)))
     views = {i: PredictiveView(posterior.views[i]) for i in targets}
-    for part in settled(rows.infer(posterior)):
+    for part in settled(rows.infer(posterior, z_tol=z_tol)):
         for i, view in views.items():
             for places, x in predictive_parts(part, view):
                 value, std = rows.spec.views[i].likelihood.predict(x.sharpened(sharpness[i]))

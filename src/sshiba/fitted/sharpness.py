@@ -28,7 +28,6 @@ ALL_ROWS = 2000  # the same of all views together
 STEP, LARGEST = 1.3, 25.0
 SPREAD = 0.5  # of log c before the labels are seen
 ROUGH = 1e-2  # change of a factor at which the inference of these rows ends
-SMALLEST = 1e-12  # a probability is taken to be at least this
 
 
 def find_sharpness(
@@ -78,7 +77,7 @@ def _of_view(
         total = 0.5 * (np.log(c) / SPREAD) ** 2
         for codes, x in parts:
             proba = likelihood.predict(x.sharpened(c))[0]
-            total -= np.log(np.maximum(proba[np.arange(len(codes)), codes], SMALLEST)).sum()
+            total -= len(codes) * likelihood.score(codes, proba)
         return float(total)
 
     best, least = 1.0, loss(1.0)

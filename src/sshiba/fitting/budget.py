@@ -16,6 +16,7 @@ class FitOptions:
     prune_tol: float = 1e-6
     rotate: bool = True
     momentum: bool = True
+    trials: bool = True  # of a factor less or more, kept where the bound is higher
     max_time: float | None = None
     pause: float = 600.0  # seconds between two calls of `on_pause`
 

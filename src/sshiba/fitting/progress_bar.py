@@ -16,8 +16,9 @@ LOG_SECONDS = 15.0  # between two lines in a log
 class FitBar:
     """Shows the restart, the sweep, the bound and the factors left; call it with each Progress of a fit."""
 
-    def __init__(self, n_init: int, max_iter: int, console: Console | None = None) -> None:
+    def __init__(self, n_init: int, max_iter: int, each: str = "restart", console: Console | None = None) -> None:
         self.n_init = n_init
+        self.each = each
         self.console = console or Console(stderr=True)
         self.last_line = time.perf_counter()
         self.bar = Progress(
@@ -44,7 +45,7 @@ class FitBar:
         self.bar.stop()
 
     def __call__(self, sweep: Sweep) -> None:
-        name = "fitting" if self.n_init == 1 else f"restart {sweep.restart + 1} of {self.n_init}"
+        name = "fitting" if self.n_init == 1 else f"{self.each} {sweep.restart + 1} of {self.n_init}"
         self.bar.update(
             self.task,
             completed=sweep.sweep,

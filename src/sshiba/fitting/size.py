@@ -37,7 +37,9 @@ def keep_factors(state: State, keep: np.ndarray) -> State:
 def try_other_size(
     rows: Rows, state: State, options: FitOptions, budget: Budget, settled: bool, most: int
 ) -> State | None:
-    """A model with a factor less, or at convergence with one more, if its bound is higher."""
+    """A model with a factor less, or at convergence with one more, if its bound is higher and trials are wanted."""
+    if not options.trials:
+        return None
     seed = budget.n_sweeps
     other = try_smaller(rows, state, options, budget, CANDIDATES if settled else 1)
     if other is None and settled and state.posterior.n_components < most:

@@ -11,6 +11,7 @@ import numpy as np
 from ..arrays import array_namespace
 from ..state import Array
 
+SMALLEST = 1e-12  # a probability, or a squared error, is taken to be at least this
 CONFIDENT = 2.5  # how far from 0 the latent x of a target lies at the start
 
 
@@ -88,6 +89,10 @@ class Likelihood(ABC):
         """Means or probabilities, and standard deviations."""
 
     @abstractmethod
+    def score(self, target: np.ndarray, values: np.ndarray) -> float:
+        """How well `predict`'s values tell targets that were hidden, in nats a cell: larger is better."""
+
+    @abstractmethod
     def decide(self, values: np.ndarray) -> np.ndarray:
         """From `predict`'s values to one value per cell: the mean, 0 / 1, the class code."""
 
@@ -98,3 +103,8 @@ class Likelihood(ABC):
     def empty_target(self, n: int, width: int) -> np.ndarray:
         """The target of n rows of which nothing was observed."""
         return np.zeros((n, width))
+
+
+def yes_no_score(target: np.ndarray, p: np.ndarray) -> float:
+    """Mean log probability of targets 0 / 1 that are 1 with probability p."""
+    return float(np.mean(np.log(np.maximum(np.where(target > 0.5, p, 1 - p), SMALLEST))))

@@ -9,7 +9,7 @@ import numpy as np
 
 from ..arrays import arange, array_namespace
 from ..state import Array
-from .likelihood import CONFIDENT, Likelihood, PredictiveX, RowUpdate, XUpdate
+from .likelihood import CONFIDENT, SMALLEST, Likelihood, PredictiveX, RowUpdate, XUpdate
 from .probit_integrals import class_probabilities, few_class_probabilities, log_xi_and_step
 from .probit_rows import update_rows
 
@@ -74,6 +74,10 @@ class MultinomialProbit(Likelihood):
         # The points are not symmetric, and eigenvectors come with either sign: here the largest entry is positive.
         mirrored = xp.max(A, axis=1, keepdims=True) < -xp.min(A, axis=1, keepdims=True)
         return class_probabilities(x.mean, xp.where(mirrored, -A, A), std)
+
+    def score(self, target: np.ndarray, values: np.ndarray) -> float:
+        """The mean log probability of class codes."""
+        return float(np.mean(np.log(np.maximum(values[np.arange(len(target)), target], SMALLEST))))
 
     def decide(self, values: np.ndarray) -> np.ndarray:
         return np.argmax(values, axis=1)
