@@ -1,0 +1,208 @@
+"""The search: which priors, which factors and which weight of labels predict rows best that a fit did not see."""
+
+import numpy as np
+import pandas as pd
+import pytest
+import sklearn.datasets
+
+from sshiba import SSHIBA, Binary, Candidate, Categorical, Priors, Progress, Real, estimator, load
+from sshiba.core.coded import CodedView
+from sshiba.core.likelihoods import Gaussian, MultinomialProbit, Threshold
+from sshiba.core.spec import ModelSpec
+from sshiba.data.reading import read_training
+from sshiba.evaluate.metrics import binary_log_likelihood, class_log_likelihood
+from sshiba.fitted.search import ALL_PRIORS, hide_in_turn
+
+
+def mixed(n: int = 120, seed: int = 0) -> dict[str, np.ndarray]:
+    rng = np.random.default_rng(seed)
+    z = rng.standard_normal((n, 2))
+    x = z @ rng.standard_normal((2, 7)) + 0.5 * rng.standard_normal((n, 7))
+    x[rng.random(x.shape) < 0.1] = np.nan
+    yes = (z @ rng.standard_normal((2, 3)) + rng.standard_normal((n, 3)) > 0).astype(float)
+    return {"x": x, "yes": yes, "kind": np.array(list("abc"))[np.argmax(z @ rng.standard_normal((2, 3)), axis=1)]}
+
+
+def spec_of(views: dict[str, np.ndarray], types: dict | None = None) -> tuple[list[CodedView], ModelSpec]:
+    schema, data, index = read_training(views, types, "float64")
+    return list(data.values()), schema.model_spec(len(index), Priors(), "exact")
+
+
+def test_few_factors_are_kept_where_they_predict_as_well() -> None:
+    rng = np.random.default_rng(0)
+    z, w = rng.standard_normal((200, 3)), rng.standard_normal((3, 20))
+    model = SSHIBA(15, random_state=0).fit({"x": z @ w + rng.standard_normal((200, 20))})
+    assert model.n_components_ == 3
+    assert model.fitted_.choice.keep == "fewest"
+    assert model.search_["n_components"].tolist() == [3, model.search_["n_components"][1]]
+
+
+def test_all_factors_are_kept_where_they_predict_better() -> None:
+    """On digits one factor less is a higher bound, again and again, and a worse guess."""
+    digits = sklearn.datasets.load_digits()
+    rows = np.random.default_rng(0).permutation(len(digits.data))[:900]
+    x, y = digits.data[rows][:, digits.data.std(axis=0) > 0], digits.target[rows].astype(str)
+    train, test = slice(0, 450), slice(450, 900)
+    right = {}
+    for search in (None, "auto"):
+        model = SSHIBA(30, search=search, random_state=0).fit({"x": x[train], "y": y[train]})
+        right[search] = np.mean(model.predict({"x": x[test]}, "y") == y[test])
+    assert model.fitted_.choice.keep == "all"
+    assert model.search_["chosen"].tolist().count(True) == 1
+    assert model.search_["mean"][1:].max() > model.search_["mean"][0] + 0.005
+    assert right["auto"] > right[None]
+
+
+def test_what_the_user_says_is_not_searched() -> None:
+    views = mixed()
+    given = Priors(alpha=(2.0, 1.0))
+    model = SSHIBA(5, priors=given, random_state=0, max_iter=30).fit(views)
+    assert {c.priors for c in model.fitted_.search.candidates} == {given}
+    model = SSHIBA(5, keep="fewest", random_state=0, max_iter=30).fit(views)
+    assert model.search_ is None
+    assert model.fitted_.choice == Candidate()
+    model = SSHIBA(5, search=None, random_state=0, max_iter=30).fit(views)
+    assert model.search_ is None
+    assert model.fitted_.choice == Candidate()
+    model = SSHIBA(5, search=None, keep="all", random_state=0, max_iter=30).fit(views)
+    assert model.fitted_.choice == Candidate(ALL_PRIORS, "all")
+    several = [Candidate(Priors(alpha=(a, a))) for a in (0.01, 1.0)]
+    model = SSHIBA(5, search=several, random_state=0, max_iter=30).fit(views)
+    assert model.search_["alpha"].tolist() == [(0.01, 0.01), (1.0, 1.0)]
+
+
+def test_a_search_without_labels_has_one_candidate_less() -> None:
+    views = mixed()
+    assert len(SSHIBA(5, random_state=0, max_iter=30).fit({"x": views["x"]}).search_) == 2
+    assert SSHIBA(5, random_state=0, max_iter=30).fit(views).search_["label_weight"].tolist() == [1.0, 1.0, 0.5]
+
+
+def test_the_same_seed_finds_the_same() -> None:
+    first, second = (SSHIBA(5, random_state=3).fit(mixed()) for _ in range(2))
+    pd.testing.assert_frame_equal(first.search_, second.search_)
+    assert first.elbo_ == second.elbo_
+
+
+def test_large_data_are_not_searched_unless_asked(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(estimator, "MOST_OPERATIONS", 1)
+    assert SSHIBA(4, random_state=0, max_iter=20).fit(mixed()).search_ is None
+    several = [Candidate(), Candidate(ALL_PRIORS, "all")]
+    assert len(SSHIBA(4, search=several, random_state=0, max_iter=20).fit(mixed()).search_) == 2
+
+
+def test_tiny_data_are_not_searched() -> None:
+    assert SSHIBA(2, random_state=0).fit({"x": np.random.default_rng(0).standard_normal((8, 2))}).search_ is None
+
+
+def test_each_cell_is_asked_for_once_and_not_shown() -> None:
+    data, spec = spec_of(mixed(), {"x": Real(), "yes": Binary(), "kind": Categorical()})
+    questions = hide_in_turn(data, spec, np.random.default_rng(0))
+    for i, view in enumerate(data):
+        asked = [question for question in questions if i in question.hidden]
+        width = 1 if view.target.ndim == 1 else view.target.shape[1]
+        seen = np.broadcast_to(np.True_ if view.observed is None else view.observed, (len(view.target), width))
+        np.testing.assert_array_equal(sum(question.hidden[i].astype(int) for question in asked), seen)
+        for question in asked:
+            shown = question.shown[i]
+            assert not (np.broadcast_to(shown.observed, seen.shape) & question.hidden[i]).any()
+            if view.target.ndim == 2:
+                assert (shown.target[question.hidden[i]] == 0).all()
+
+
+def test_the_rows_that_judge_are_not_fitted(monkeypatch: pytest.MonkeyPatch) -> None:
+    from sshiba.fitted import search
+
+    fitted_rows = []
+    true_run = search.run
+    monkeypatch.setattr(
+        search, "run", lambda rows, *rest, **named: fitted_rows.append(rows.n_rows) or true_run(rows, *rest, **named)
+    )
+    SSHIBA(3, random_state=0, max_iter=10).fit(mixed(300))
+    assert fitted_rows == [270] * 3
+
+
+def test_scores_are_log_probabilities() -> None:
+    rng = np.random.default_rng(0)
+    t, p = (rng.random((50, 3)) < 0.4).astype(float), rng.random((50, 3))
+    assert Threshold().score(t, p) == pytest.approx(binary_log_likelihood(t, p))
+    codes, proba = rng.integers(0, 4, 50), rng.dirichlet(np.ones(4), 50)
+    assert MultinomialProbit().score(codes, proba) == pytest.approx(class_log_likelihood(codes, proba))
+    x, guess = rng.standard_normal((2, 50))
+    size = np.sqrt(np.mean((x - guess) ** 2))
+    normal = np.mean(-0.5 * ((x - guess) / size) ** 2 - np.log(size))  # of errors of one size, the likeliest one
+    assert Gaussian().score(x, guess) == pytest.approx(normal + 0.5)
+
+
+def test_label_weight_is_for_labels_that_have_none_of_their_own() -> None:
+    _, spec = spec_of(mixed(), {"x": Real(), "yes": Binary(weight=3.0), "kind": Categorical()})
+    tempered = Candidate(label_weight=0.5).spec(lambda priors: spec)
+    assert [view.weight for view in tempered.views] == [1.0, 3.0, 0.5]
+
+
+def test_files_keep_what_was_found(tmp_path) -> None:
+    model = SSHIBA(5, random_state=0, search=[Candidate(ALL_PRIORS, "all", 0.5), Candidate()]).fit(mixed())
+    model.save(tmp_path / "m.sshiba")
+    again = load(tmp_path / "m.sshiba")
+    assert again.fitted_.choice == model.fitted_.choice
+    assert again.fitted_.search == model.fitted_.search
+    assert again.search == model.search
+    assert [v.weight for v in again.fitted_.spec.views] == [v.weight for v in model.fitted_.spec.views]
+    pd.testing.assert_frame_equal(again.search_, model.search_)
+
+
+def test_a_fit_that_goes_on_does_not_search_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    views = mixed()
+    model = SSHIBA(5, random_state=0, max_iter=15)
+    with pytest.warns(match="still rose"):
+        model.fit(views)
+    found = model.search_
+    monkeypatch.setattr(estimator, "run_search", None)
+    model.set_params(max_iter=500).resume(views)
+    assert model.converged_
+    pd.testing.assert_frame_equal(model.search_, found)
+
+
+def test_ctrl_c_while_searching_ends_the_fit() -> None:
+    from sshiba.fitted import search
+
+    def press(progress: Progress) -> None:
+        stops.append(1)
+
+    stops: list[int] = []
+    data, spec = spec_of(mixed())
+    options = SSHIBA()._fit_options(read_training(mixed(), None, "float64")[0], 0.0)
+    with pytest.raises(KeyboardInterrupt):
+        search.run_search(
+            [Candidate(), Candidate(ALL_PRIORS, "all")],
+            data,
+            lambda priors: spec,
+            3,
+            options,
+            np.random.SeedSequence(0),
+            press,
+            stops,
+        )
+
+
+@pytest.mark.parametrize(
+    ("setting", "value", "kind"),
+    [
+        ("search", "always", ValueError),
+        ("search", [1], TypeError),
+        ("search", [], TypeError),
+        ("search", 3, TypeError),
+        ("keep", "few", ValueError),
+    ],
+)
+def test_bad_settings_are_refused(setting: str, value: object, kind: type[Exception]) -> None:
+    with pytest.raises(kind, match=setting):
+        SSHIBA(**{setting: value}).fit({"x": np.zeros((3, 2))})
+
+
+def test_bad_candidates_are_refused() -> None:
+    with pytest.raises(ValueError, match="keep"):
+        Candidate(keep="some")
+    with pytest.raises(ValueError, match="label_weight"):
+        Candidate(label_weight=0)
+    with pytest.raises(TypeError, match="priors"):
+        Candidate(priors=1)
