@@ -33,6 +33,7 @@ def check_settings(model: Any) -> None:
     if model.n_jobs is not None and (not isinstance(model.n_jobs, int | np.integer) or model.n_jobs == 0):
         raise ValueError(f"n_jobs must be a whole number other than 0, or None, not {model.n_jobs!r}.")
     choices = {
+        "start": ("principal", "random"),
         "missing": ("exact", "mean-field"),
         "acceleration": ("auto", "rotation", None),
         "dtype": ("float64", "float32"),

@@ -190,7 +190,7 @@ class Posterior:
             cov, new = mine.w_cov, theirs.w_cov
             g = len(cov.groups)
             upper = np.concatenate([cov.basis, np.zeros((g, k, more))], axis=2)
-            lower = np.concatenate([np.zeros((g, more, k)), new.basis], axis=2)
+            lower = np.concatenate([np.zeros((g, more, cov.basis.shape[2])), new.basis], axis=2)
             logdet = cov.logdet + new.logdet + 2 * more * math.log(scale)
             spread = both(cov.spread, new.spread, scale**2)
             cov = WeightCovariance(np.concatenate([upper, lower], axis=1), spread, logdet, cov.groups)

@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pandas as pd
 
-from ..evaluate import Check
+from ..evaluate import Check, Stability
+from ..evaluate.stability import STABLE
 from ..fitted.fitted import FittedModel, fitted_of
 from . import numbers
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
+    from matplotlib.axis import Axis
 
 # Okabe and Ito's colours, the yellow darker: theirs cannot be seen on white.
 PALETTE = ("#0072B2", "#E69F00", "#009E73", "#D55E00", "#CC79A7", "#56B4E9", "#B8A900", "#000000")
@@ -21,6 +24,7 @@ SEQUENTIAL, DIVERGING, POINTS = "Blues", "RdBu_r", "viridis"
 LONGEST_NAME = 26  # characters of a name that are shown
 MANY = 60  # names, or numbers in cells, that can be read side by side
 MOST_POINTS = 20_000  # of a scatter
+APART = 0.3  # factors: between the dots of two kinds of stability
 MOST_LABELS = 2 * len(PALETTE)  # that colours and two shapes tell apart
 
 
@@ -176,7 +180,29 @@ def factor_correlation(model: FittedModel, ax: Axes | None = None) -> Axes:
     last = len(table) + 0.5
     _heat(ax, table.to_numpy(), DIVERGING, -1, 1, "correlation", aspect="equal", extent=(0.5, last, last, 0.5))
     ax.set(xlabel="factor", ylabel="factor", title="Correlation of factors")
-    return _whole_ticks(ax)
+    return _whole_ticks(ax, ax.xaxis, ax.yaxis)
+
+
+def stability(found: Stability | Sequence[Stability], ax: Axes | None = None) -> Axes:
+    """How well each factor was found again by other fits: the mean and 90 % of them; several kinds side by side.
+
+    Above the dashed line a factor counts as stable.
+    """
+    table = numbers.stability_data(found)
+    several = found if isinstance(found, Sequence) else [found]
+    n_factors = len(table) // len(several)
+    ax = _axes(ax, float(np.clip(2.2 + 0.32 * n_factors, 4.5, 12)), 3.6)
+    ax.axhline(STABLE, color="black", lw=0.8, ls="--")
+    for number, one in enumerate(several):
+        own = table.iloc[number * n_factors : (number + 1) * n_factors]
+        places = np.arange(1, n_factors + 1) + APART * (number - (len(several) - 1) / 2)
+        colour = PALETTE[number % len(PALETTE)]
+        ax.vlines(places, own["low"], own["high"], color=colour, lw=1.5, alpha=0.5)
+        ax.plot(places, own["mean"], "o", ms=5, color=colour, label=one.refits)
+    ax.set(xlim=(0.4, n_factors + 0.6), ylim=(0, 1.03), xlabel="factor", ylabel="congruence of weights")
+    ax.set_title("Stability of factors")
+    ax.legend(frameon=False, bbox_to_anchor=(1.0, 1.0), loc="upper left")
+    return _open(_whole_ticks(ax, ax.xaxis))
 
 
 def imputation(checks: dict[str, Check], view: str, ax: Axes | None = None) -> Axes:
@@ -280,12 +306,12 @@ def _factor_heat(table: pd.DataFrame, ax: Axes | None, label: str, title: str, l
             text, colour = f"{value:.1f}" if least else f"{value:.2f}", "white" if value > 0.6 * high else "black"
             ax.text(m, k + 1, text, ha="center", va="center", fontsize=8, color=colour)
     ax.set(ylabel="factor", title=title)
-    return _whole_ticks(ax, both=False)
+    return _whole_ticks(ax, ax.yaxis)
 
 
-def _whole_ticks(ax: Axes, both: bool = True) -> Axes:
+def _whole_ticks(ax: Axes, *axes: Axis) -> Axes:
     from matplotlib.ticker import MaxNLocator
 
-    for axis in (ax.xaxis, ax.yaxis) if both else (ax.yaxis,):
+    for axis in axes:
         axis.set_major_locator(MaxNLocator(nbins=12, integer=True, min_n_ticks=1))
     return ax

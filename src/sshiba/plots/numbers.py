@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -9,13 +10,14 @@ import pandas as pd
 from scipy.stats import norm
 
 from ..core.explained import feature_relevance
-from ..evaluate import Check, reliability
+from ..evaluate import Check, Stability, reliability
 from ..fitted.answers import Answers
 from ..fitted.describe import r2_table
 from ..fitted.fitted import Fitted, FittedModel, fitted_of
 
 LEVELS = np.linspace(0.05, 0.95, 19)  # of the intervals whose coverage is told
 WEIGHTS = ["feature", "factor", "weight", "std"]  # columns
+STABILITY = ["kind", "factor", "mean", "low", "high", "stable"]  # columns
 
 
 def overview_data(model: FittedModel, views: Any) -> pd.DataFrame:
@@ -141,6 +143,19 @@ def factor_correlation_data(model: FittedModel) -> pd.DataFrame:
     size = np.sqrt((factors**2).sum(axis=0))
     size[size == 0] = 1.0
     return pd.DataFrame((factors / size).T @ (factors / size), names, names).rename_axis("factor")
+
+
+def stability_data(found: Stability | Sequence[Stability]) -> pd.DataFrame:
+    """How well each factor was found again: kind, factor, mean, low, high, stable; of one `Stability` or several.
+
+    They come from `sshiba.evaluate.stability`.
+    """
+    several = found if isinstance(found, Sequence) else [found]
+    if not several or not all(isinstance(one, Stability) for one in several):
+        raise TypeError(f"give what sshiba.evaluate.stability returns, one or several, not {found!r}.")
+    if len({tuple(one.table.index) for one in several}) > 1:
+        raise ValueError("these are of models with different numbers of factors; draw each on its own.")
+    return pd.concat([one.table.reset_index().assign(kind=one.kind) for one in several], ignore_index=True)[STABILITY]
 
 
 def imputation_data(checks: dict[str, Check], view: str) -> pd.DataFrame:
