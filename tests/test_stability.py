@@ -54,12 +54,12 @@ def turned(model: SSHIBA, order: list[int], signs: list[float]) -> object:
 
 def test_a_permuted_and_flipped_copy_matches_perfectly(model: SSHIBA) -> None:
     assert model.n_components_ == 3
-    table = match([model, turned(model, [2, 0, 1], [1.0, -1.0, 1.0]), model])
+    table = match([model, turned(model, [2, 0, 1], [1.0, -1.0, -1.0]), model])
     assert list(table.columns) == ["model", "factor", "match", "sign", "congruence"]
     assert table["model"].tolist() == [1, 1, 1, 2, 2, 2]
     assert table["factor"].tolist() == ["factor 1", "factor 2", "factor 3"] * 2
     assert table["match"].tolist() == ["factor 2", "factor 3", "factor 1", "factor 1", "factor 2", "factor 3"]
-    assert table["sign"].tolist() == [-1, 1, 1, 1, 1, 1]
+    assert table["sign"].tolist() == [-1, -1, 1, 1, 1, 1]
     np.testing.assert_allclose(table["congruence"], 1.0, atol=1e-12)
 
 
