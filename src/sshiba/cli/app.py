@@ -287,6 +287,8 @@ def stability(
         if out is not None:
             check_target(out, force, TABLES)
         used = load(model)
+        if used.n_components_ == 0:
+            raise ValueError("the model has no factors.")
         found = find_stability(used, read_new(used, data, how)[0], refits, kind.value, seed, verbose=1)
         words = f"Congruence with the factors of {found.refits}: mean and 90 % of them; stable from a mean of 0.95 on"
         print_table(found.table.replace({"stable": {True: "yes", False: "no"}}).reset_index(), words)

@@ -168,7 +168,7 @@ class Posterior:
         return int(self.views[0].w_mean.shape[1])
 
     def select_factors(self, order: np.ndarray, signs: np.ndarray | float = 1.0) -> Posterior:
-        """Some of the factors, in some order, each times a sign (or 0, to take its weights away)."""
+        """Some of the factors, or none, in some order, each times a sign."""
         signs = np.broadcast_to(np.asarray(signs, dtype=float), (len(order),))
         views = []
         for view in self.views:

@@ -44,7 +44,7 @@ class Stability:
 
         The mean over the refits, their central 90 %, and whether the mean is 0.95 or more.
         """
-        low, high = self.congruence.quantile([0.5 - LEVEL / 2, 0.5 + LEVEL / 2]).to_numpy()
+        low, high = np.quantile(self.congruence, [0.5 - LEVEL / 2, 0.5 + LEVEL / 2], axis=0)
         mean = self.congruence.mean()
         return pd.DataFrame({"mean": mean, "low": low, "high": high, "stable": mean >= STABLE}).rename_axis("factor")
 
@@ -57,10 +57,11 @@ class Stability:
         n_stable, sizes = int(self.table["stable"].sum()), self.n_components
         found = f"{min(sizes)}" if min(sizes) == max(sizes) else f"{min(sizes)} to {max(sizes)}"
         shown = self.table.assign(stable=self.table["stable"].map({True: "yes", False: "no"})).rename_axis(None)
-        return (
-            f"{n_stable} of {counted(len(self.table), 'factor')} stable (mean of {STABLE} or more) over "
-            f"{self.refits}, which found {found}\n{shown.to_string(float_format='{:.2f}'.format)}"
+        words = (
+            f"{n_stable} of {counted(len(self.table), 'factor')} stable (mean of {STABLE} or more) over {self.refits}"
         )
+        table = "" if shown.empty else f"\n{shown.to_string(float_format='{:.2f}'.format)}"
+        return f"{words} over {self.refits}, which found {found}{table}"
 
 
 def match(models: Sequence[FittedModel]) -> pd.DataFrame:

@@ -66,6 +66,8 @@ def elbo(model: FittedModel, ax: Axes | None = None) -> Axes:
 def variance_explained(model: FittedModel, ax: Axes | None = None) -> Axes:
     """The share of variance that each factor explains in each view; below, that of all factors together."""
     table = 100 * numbers.variance_explained_data(model)
+    if table.empty:
+        return _no_factors(ax, "Variance explained")
     title = "1 factor" if len(table) == 1 else f"{len(table)} factors"
     ax = _factor_heat(table, ax, "% of variance explained", title, least=1.0)
     totals = 100 * fitted_of(model).r2[-1]
@@ -77,6 +79,8 @@ def variance_explained(model: FittedModel, ax: Axes | None = None) -> Axes:
 def factor_relevance(model: FittedModel, ax: Axes | None = None) -> Axes:
     """The prior variance that each factor's weights were given in each view, as a share of the view's largest."""
     table = numbers.factor_relevance_data(model)
+    if table.empty:
+        return _no_factors(ax, "Factor relevance")
     ax = _factor_heat(table, ax, "1/E[alpha], share of the largest", "Factor relevance")
     ax.set_xticks(range(table.shape[1]), [_short(name, 14) for name in table])
     return ax
@@ -84,6 +88,8 @@ def factor_relevance(model: FittedModel, ax: Axes | None = None) -> Axes:
 
 def weights(model: FittedModel, view: str, factor: int = 1, n: int = 15, ax: Axes | None = None) -> Axes:
     """The largest weights of a factor, counted from 1, in a view, with two standard deviations either way."""
+    if fitted_of(model).n_components == 0 and numbers.weights_data(model, view).empty:
+        return _no_factors(ax, _short(view))
     table = numbers.weights_data(model, view, factor).head(n).iloc[::-1]
     ax = _axes(ax, 6, 0.9 + 0.27 * len(table))
     colours = np.where(table["weight"] > 0, PALETTE[0], PALETTE[3])
@@ -121,6 +127,8 @@ def factors(model: FittedModel, x: int = 1, y: int = 2, colour: Any = None, ax: 
 
     `x` and `y` count factors from 1. A Series goes by its index. Of a model with one factor, rows stand in their order.
     """
+    if fitted_of(model).n_components == 0:
+        return _no_factors(ax, "Factors")
     table = numbers.factors_data(model, x, y, colour)
     ax = _axes(ax, 6, 4.8)
     name = str(getattr(colour, "name", None) or "")
@@ -176,6 +184,8 @@ def _labelled_scatter(ax: Axes, table: pd.DataFrame, size: float, name: str) -> 
 def factor_correlation(model: FittedModel, ax: Axes | None = None) -> Axes:
     """Correlations between factors; a pair far from 0 tells one story in two pieces."""
     table = numbers.factor_correlation_data(model)
+    if table.empty:
+        return _no_factors(ax, "Correlation of factors")
     ax = _axes(ax, 5, 4.4)
     last = len(table) + 0.5
     _heat(ax, table.to_numpy(), DIVERGING, -1, 1, "correlation", aspect="equal", extent=(0.5, last, last, 0.5))
@@ -189,6 +199,8 @@ def stability(found: Stability | Sequence[Stability], ax: Axes | None = None) ->
     Above the dashed line a factor counts as stable.
     """
     table = numbers.stability_data(found)
+    if table.empty:
+        return _no_factors(ax, "Stability of factors")
     several = found if isinstance(found, Sequence) else [found]
     n_factors = len(table) // len(several)
     ax = _axes(ax, float(np.clip(2.2 + 0.32 * n_factors, 4.5, 12)), 3.6)
@@ -269,6 +281,14 @@ def _axes(ax: Axes | None, width: float, height: float) -> Axes:
     except ImportError as error:
         raise ImportError("plots need matplotlib: pip install 'sshiba[plot]'.") from error
     return pyplot.subplots(figsize=(width, height), layout="constrained")[1]
+
+
+def _no_factors(ax: Axes | None, title: str) -> Axes:
+    """In the place of a picture of factors, where the model has none."""
+    ax = _axes(ax, 5, 3)
+    ax.text(0.5, 0.5, "no factors", transform=ax.transAxes, ha="center", va="center", color=GREY)
+    ax.set(xticks=[], yticks=[], title=title)
+    return _open(ax)
 
 
 def _open(ax: Axes) -> Axes:

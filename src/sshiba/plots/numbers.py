@@ -63,7 +63,7 @@ def factor_relevance_data(model: FittedModel) -> pd.DataFrame:
     """1/E[alpha] of each factor as a share of the view's largest, factors x views."""
     fit = fitted_of(model)
     relevances = {name: 1 / view.alpha.mean for name, view in zip(fit.schema.types, fit.posterior.views)}
-    table = {name: values / values.max() for name, values in relevances.items()}
+    table = {name: values / values.max(initial=0.0) for name, values in relevances.items()}
     return pd.DataFrame(table, index=fit.factor_names).rename_axis("factor")
 
 
@@ -83,7 +83,7 @@ def weights_data(model: FittedModel, view: str, factor: int | None = None) -> pd
         )
         for k in places
     ]
-    table = pd.concat(parts, ignore_index=True)
+    table = pd.concat(parts, ignore_index=True) if parts else pd.DataFrame(columns=WEIGHTS)
     if factor is None:
         return table
     return table.iloc[np.argsort(-table["weight"].abs().to_numpy(), kind="stable")].reset_index(drop=True)
