@@ -57,9 +57,7 @@ class Stability:
         n_stable, sizes = int(self.table["stable"].sum()), self.n_components
         found = f"{min(sizes)}" if min(sizes) == max(sizes) else f"{min(sizes)} to {max(sizes)}"
         shown = self.table.assign(stable=self.table["stable"].map({True: "yes", False: "no"})).rename_axis(None)
-        words = (
-            f"{n_stable} of {counted(len(self.table), 'factor')} stable (mean of {STABLE} or more) over {self.refits}"
-        )
+        words = f"{n_stable} of {counted(len(self.table), 'factor')} stable (mean of {STABLE} or more)"
         table = "" if shown.empty else f"\n{shown.to_string(float_format='{:.2f}'.format)}"
         return f"{words} over {self.refits}, which found {found}{table}"
 
