@@ -174,7 +174,7 @@ class Posterior:
         for view in self.views:
             cov = replace(view.w_cov, basis=view.w_cov.basis[:, order, :] * signs[:, None])
             alpha = Gamma(view.alpha.shape[order], view.alpha.rate[order])
-            weights = {"w_mean": view.w_mean[:, order] * signs, "w_second": view.w_second[:, order] * signs**2}
+            weights = {"w_mean": view.w_mean[:, order] * signs, "w_second": view.w_second[:, order]}
             views.append(replace(view, **weights, w_cov=cov, alpha=alpha))
         return Posterior(tuple(views))
 
