@@ -161,8 +161,19 @@ def mixed(views: dict) -> dict:
     }
 
 
-@pytest.mark.parametrize("kind", ["restarts", "bootstrap"])
-@pytest.mark.parametrize("container", ["frames", "lists", "table", "polars", "arrow", "anndata"])
+@pytest.mark.parametrize(
+    ("container", "kind"),
+    [
+        ("frames", "bootstrap"),
+        ("lists", "bootstrap"),
+        ("table", "bootstrap"),
+        ("polars", "bootstrap"),
+        ("polars", "restarts"),
+        ("arrow", "bootstrap"),
+        ("anndata", "bootstrap"),
+        ("anndata", "restarts"),
+    ],
+)
 def test_all_that_a_fit_takes(container: str, kind: str, views: dict) -> None:
     frames = mixed(views)
     table = frames["signs"].add_prefix("s").assign(kind=frames["kind"]).join(frames["a"].add_prefix("a"))
@@ -175,8 +186,8 @@ def test_all_that_a_fit_takes(container: str, kind: str, views: dict) -> None:
         "anndata": anndata.AnnData(frames["a"].rename(columns=str)),
     }[container]
     first = SSHIBA(4, random_state=0, max_iter=25, tol=1e-4).fit(given)
-    found = stability(first, given, n=2, kind=kind)
-    assert found.congruence.shape == (2, first.n_components_)
+    found = stability(first, given, n=1, kind=kind)
+    assert found.congruence.shape == (1, first.n_components_)
     assert found.congruence.max().max() > 0.7
 
 

@@ -65,11 +65,11 @@ class Stability:
 def match(models: Sequence[FittedModel]) -> pd.DataFrame:
     """The factors of several models of the same features, each matched with one of the first model's.
 
-    Two factors are compared by the absolute cosine of their weights (Tucker's congruence), over all features of all
-    views at once, in the units of each model: standard deviations of a feature unless `scale=False`, of binary and
-    categorical views the noise of the latent x. Signs do not count. Weights are not centred as for a correlation: 0
-    means that a factor leaves a feature alone, and one that moves all features alike is a factor, too. Pairs are those
-    of the largest sum (the Hungarian algorithm).
+    Two factors are compared by the absolute cosine of their weights (Tucker's congruence), over all features of
+    all views at once, in the units of each model: standard deviations of a feature unless `scale=False`, of binary
+    and categorical views the noise of the latent x. Signs do not count. Weights are not centred as for a
+    correlation: 0 means that a factor leaves a feature alone, and one that moves all features alike is a factor,
+    too. Pairs are those of the largest sum (the Hungarian algorithm).
 
     Parameters
     ----------
@@ -79,9 +79,9 @@ def match(models: Sequence[FittedModel]) -> pd.DataFrame:
     Returns
     -------
     DataFrame
-        A row for each other model and factor of the first: `model` (its place among `models`), `factor`, `match` (None
-        where the model has fewer factors), `sign` (-1 where the match points the other way) and `congruence` (0 without
-        a match).
+        A row for each other model and factor of the first: `model` (its place among `models`), `factor`, `match`
+        (None where the model has fewer factors), `sign` (-1 where the match points the other way) and `congruence`
+        (0 without a match).
     """
     fits = [fitted_of(model) for model in models]
     if len(fits) < 2:
@@ -106,15 +106,15 @@ def stability(
     Parameters
     ----------
     model : SSHIBA
-        Fitted; the refits have the settings of its fit, `n_init` included: the best of several starts is more stable.
+        Fitted; the refits have the settings of its fit, `n_init` included: the best of several starts is stabler.
     views : dict, or one DataFrame, MuData or AnnData
         The data of the fit; the model does not keep them.
     n : int
         Refits.
     kind : "restarts" or "bootstrap"
-        The same rows from random starts, or as many rows drawn with replacement (drawn again where a column would have
-        no value, or a class no row). Rows drawn twice are alike in all their cells: of few rows bootstraps may find
-        more factors than there are.
+        The same rows from random starts, or as many rows drawn with replacement (drawn again where a column would
+        have no value, or a class no row). Rows drawn twice are alike in all their cells: of few rows bootstraps may
+        find more factors than there are.
     random_state : int, optional
         Of the starts and draws.
     verbose : int
