@@ -150,4 +150,5 @@ def differences(view: ViewPosterior, ov: oracle.OracleView) -> dict[str, float]:
     if not isinstance(view.tau, Fixed):
         pairs["tau"] = (view.tau.rate, ov.tau_rate)
         pairs["tau_shape"] = (view.tau.shape, ov.tau_shape)
-    return {name: float(np.max(np.abs(a - b)) / (1 + np.max(np.abs(b)))) for name, (a, b) in pairs.items()}
+    size = {name: (np.max(np.abs(a - b), initial=0), np.max(np.abs(b), initial=0)) for name, (a, b) in pairs.items()}
+    return {name: float(apart / (1 + largest)) for name, (apart, largest) in size.items()}

@@ -153,6 +153,19 @@ def test_h5mu(tmp_path: Path) -> None:
     assert len(pd.read_csv(tmp_path / "z.csv", index_col=0)) == 90
 
 
+def test_stability(folder: Path) -> None:
+    words = ("-n", 2, "--kind", "bootstrap", "-o", "stable.csv")
+    done = sshiba("stability", "model.sshiba", "blood.csv", *words, cwd=folder)
+    assert done.returncode == 0, done.stderr
+    assert "factors of 2 bootstraps" in done.stdout
+    table = pd.read_csv(folder / "stable.csv")
+    assert list(table.columns) == ["factor", "mean", "low", "high", "stable"]
+    assert len(table) == load(folder / "model.sshiba").n_components_
+    done = sshiba("stability", "model.sshiba", "new.csv", "-n", 2, cwd=folder)
+    assert done.returncode == 1
+    assert "not the data of the fit" in done.stderr
+
+
 def test_report(folder: Path, tmp_path: Path) -> None:
     pytest.importorskip("plotly", reason="needs the extra 'report'")
     data = str(folder / "blood.csv")

@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 from cases import Problem, make_problem
 
+from sshiba import SSHIBA
 from sshiba.data.types import Binary, Real
 from sshiba.engines import memory
 from sshiba.fitting.budget import Budget, FitOptions
@@ -55,6 +56,34 @@ def test_trials_count_as_sweeps(problem: Problem) -> None:
         assert calls["step"] == fit.n_sweeps <= max_iter + 1
         assert fit.converged == (max_iter > whole.n_sweeps)  # a trial that was cut short says nothing
         assert fit.converged or fit.n_sweeps >= max_iter
+
+
+@pytest.mark.parametrize(("seed", "prune_tol"), [(11, 1e-6), (21, 1e-6), (29, 1e-2)])
+def test_no_trial_right_after_pruning(seed: int, prune_tol: float) -> None:
+    """In these a factor goes in the very sweep in which the fit settles: any trial would beat a bound not yet known."""
+    rng = np.random.default_rng(seed)
+    x = rng.standard_normal((60, 2)) @ rng.standard_normal((2, 6)) + rng.standard_normal((60, 6))
+    model = SSHIBA(5, tol=1e-3, prune_tol=prune_tol, random_state=seed, start="random").fit({"x": x})
+    assert np.diff(model.elbo_path_).min() > 0
+
+
+def test_factors_added_where_others_were_dropped(problem: Problem) -> None:
+    few = problem.posterior.select_factors(np.array([3, 1]))
+    more = few.add_factors(problem.posterior, 0.5)
+    assert more.n_components == 7
+    for view, old, new in zip(more.views, few.views, problem.posterior.views):
+        expected = np.concatenate([old.w_cov.diagonal(), 0.25 * new.w_cov.diagonal()], axis=1)
+        np.testing.assert_allclose(view.w_cov.diagonal(), expected)
+
+
+def test_the_first_start_may_be_random(problem: Problem) -> None:
+    seeds = np.random.SeedSequence(0).spawn(2)
+    ends = {}
+    for random_start in (False, True):
+        options = FitOptions(max_iter=1, random_start=random_start)
+        ends[random_start] = [restart.elbo for restart in run_restarts(problem.rows, 5, options, seeds).all]
+    assert ends[True][0] != ends[False][0]
+    assert ends[True][1] == ends[False][1]
 
 
 def test_trials_count_as_time(problem: Problem, monkeypatch: pytest.MonkeyPatch) -> None:

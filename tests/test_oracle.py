@@ -1,9 +1,11 @@
 """One sweep of the library against the naive oracle, for every likelihood and option."""
 
+from dataclasses import replace
+
 import numpy as np
 import oracle
 import pytest
-from cases import differences, make_problem, to_oracle
+from cases import Problem, differences, make_problem, to_oracle
 
 from sshiba.core.bound import elbo
 from sshiba.core.global_step import global_step
@@ -50,7 +52,25 @@ def test_no_likelihood_escapes_the_list() -> None:
 def test_sweep_equals_oracle(case: str, holes: str, missing: str, space: str) -> None:
     views = CASES[case]
     problem = make_problem(views, [5] * len(views), [holes] * len(views), n=14, missing=missing, seed=3, space=space)
-    naive, posterior = to_oracle(problem), problem.posterior
+    assert_sweeps_equal(problem)
+
+
+@pytest.mark.parametrize("missing", ["exact", "mean-field"])
+@pytest.mark.parametrize("case", CASES)
+def test_sweep_without_factors_equals_oracle(case: str, missing: str) -> None:
+    """Of one posterior of labels in Gram space, of the other, with holes, in memory."""
+    views, space = CASES[case], "gram" if missing == "exact" else "memory"
+    holes = ["none" if missing == "exact" else "cells"] * len(views)
+    problem = make_problem(views, [5] * len(views), holes, n=9, missing=missing, seed=3, space=space)
+    none = problem.posterior.select_factors(np.arange(0))
+    assert none.n_components == 0
+    assert_sweeps_equal(replace(problem, posterior=none))
+
+
+def assert_sweeps_equal(problem: Problem) -> None:
+    """Every variable and every term of the bound, after each of some sweeps."""
+    missing, posterior = problem.missing, problem.posterior
+    naive = to_oracle(problem)
     local = problem.rows.start(posterior)
     for _ in range(SWEEPS):
         naive, z = oracle.sweep(naive, missing)
@@ -61,7 +81,7 @@ def test_sweep_equals_oracle(case: str, holes: str, missing: str, space: str) ->
             assert max(worst.values()) < 1e-9, worst
         ours, theirs = elbo(posterior, stats, problem.spec, residuals), oracle.elbo(naive, z)
         assert ours["z"] == pytest.approx(theirs["z"], rel=1e-9)
-        for i in range(len(views)):
+        for i in range(len(naive)):
             x_and_t = theirs[f"x{i}"] + theirs[f"local{i}"]
             assert ours[f"x:v{i}"] + ours[f"t:v{i}"] == pytest.approx(x_and_t, rel=1e-9, abs=1e-9)
             for name, letter in (

@@ -236,3 +236,19 @@ def test_narrow_dark_light_and_on_paper(browser, path: Path, scheme: str) -> Non
     assert page.locator("#factor-x").is_hidden()
     assert len(page.pdf()) > 10_000
     page.close()
+
+
+def test_without_factors_their_parts_are_left_out(browser, tmp_path: Path) -> None:
+    noise = pd.DataFrame(np.random.default_rng(0).standard_normal((100, 5)), columns=list("abcde"))
+    SSHIBA(5, random_state=0).fit(noise).report(tmp_path / "noise.html", noise, fraction=0)
+    page = browser.new_page()
+    complaints: list[str] = []
+    page.on("pageerror", lambda error: complaints.append(str(error)))
+    page.goto((tmp_path / "noise.html").as_uri())
+    for part in ("factors", "weights", "relevance", "variance-plot"):
+        assert page.locator(f"#{part}").is_hidden()
+    assert page.inner_text("#variance .words").startswith("No factor was found")
+    assert page.inner_text("#provenance .words").startswith("Fitted on")
+    page.click("#theme")
+    page.close()
+    assert complaints == []

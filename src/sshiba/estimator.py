@@ -68,8 +68,9 @@ class SSHIBA(BaseEstimator):
         View name -> `Real()`, `Binary()` or `Categorical()`. Views that are not named are inferred, and logged.
         For one DataFrame also -> a column or a list of them, or (columns, type).
     n_init : int
-        Starts; the one with the highest bound is kept. The first is made from the principal components, the others are
-        random.
+        Starts; the one with the highest bound is kept.
+    start : "principal" or "random"
+        The first start: along the principal components, or random as all others are.
     max_iter, tol : int, float
         Stop after this many sweeps, or when the bound rises by less than `tol` nats per observed cell and sweep.
     prune_tol : float
@@ -116,6 +117,7 @@ class SSHIBA(BaseEstimator):
         n_components: int = 50,
         views: Mapping[str, View] | None = None,
         n_init: int = 1,
+        start: str = "principal",
         max_iter: int = 2000,
         tol: float = 1e-7,
         prune_tol: float = 1e-6,
@@ -136,6 +138,7 @@ class SSHIBA(BaseEstimator):
         self.n_components = n_components
         self.views = views
         self.n_init = n_init
+        self.start = start
         self.max_iter = max_iter
         self.tol = tol
         self.prune_tol = prune_tol
@@ -363,6 +366,7 @@ class SSHIBA(BaseEstimator):
             rotate=self.acceleration is not None,
             momentum=self.acceleration == "auto",
             max_time=None if left is None else left / -(-self.n_init // at_a_time),
+            random_start=self.start == "random",
         )
 
     def _keep(self, fit: Fitted) -> None:
@@ -483,6 +487,7 @@ SAME_MODEL = ("n_components", "missing", "priors", "keep")  # settings that a fi
 STORED_SETTINGS = (
     "n_components",
     "n_init",
+    "start",
     "max_iter",
     "tol",
     "prune_tol",

@@ -36,6 +36,7 @@ def check_settings(model: Any) -> None:
         raise ValueError(f"n_jobs must be a whole number other than 0, or None, not {model.n_jobs!r}.")
     choices: dict[str, tuple] = {
         "keep": (*KEEP, None),
+        "start": ("principal", "random"),
         "missing": ("exact", "mean-field"),
         "acceleration": ("auto", "rotation", None),
         "dtype": ("float64", "float32"),

@@ -18,6 +18,7 @@ from rich.console import Console
 
 from ..estimator import load
 from ..evaluate import holdout
+from ..evaluate import stability as find_stability
 from ..files.export import export_model
 from ..files.file_table import values_of
 from ..files.formats import TABLES, TEXTS, VIEWS, ending_of
@@ -55,7 +56,7 @@ from .steps import (
     remember_reading,
     whole_labels,
 )
-from .terminal import PlainWords, describe, errors, plain_errors, print_scores, say, show_warning
+from .terminal import PlainWords, describe, errors, plain_errors, print_scores, print_table, say, show_warning
 
 app = typer.Typer(
     cls=Commands,
@@ -257,6 +258,42 @@ def evaluate(
         print_scores(scores.reset_index(), f"{fraction:.0%} of the seen cells hidden, then predicted. {words}")
         if out is not None:
             write(scores, out)
+
+
+class Kind(enum.StrEnum):
+    """Of refits."""
+
+    restarts = "restarts"
+    bootstrap = "bootstrap"
+
+
+@app.command(cls=Command, epilog="Example: sshiba stability model.sshiba blood.csv --kind bootstrap")
+@expanded
+def stability(
+    model: ModelFile,
+    data: Tables,
+    how: Reading,
+    kind: Annotated[
+        Kind,
+        typer.Option(help="The same rows from random starts, or rows drawn at random.", metavar="restarts|bootstrap"),
+    ] = Kind.restarts,
+    refits: Annotated[int, typer.Option("--refits", "-n", min=1, help="How often the model is fitted again.")] = 20,
+    seed: Annotated[int, typer.Option(min=0, help="Of the starts and draws.")] = 0,
+    out: Annotated[str | None, typer.Option("--out", "-o", help="File for the table.")] = None,
+    force: Force = False,
+) -> None:
+    """Which factors are found again? Fits the data of a model anew, and compares the weights of its factors."""
+    with plainly():
+        if out is not None:
+            check_target(out, force, TABLES)
+        used = load(model)
+        if used.n_components_ == 0:
+            raise ValueError("the model has no factors.")
+        found = find_stability(used, read_new(used, data, how)[0], refits, kind.value, seed, verbose=1)
+        words = f"Congruence with the factors of {found.refits}: mean and 90 % of them; stable from a mean of 0.95 on"
+        print_table(found.table.replace({"stable": {True: "yes", False: "no"}}).reset_index(), words)
+        if out is not None:
+            write(found.table, out)
 
 
 @app.command(cls=Command, epilog="Example: sshiba info model.sshiba")

@@ -81,7 +81,7 @@ class Block:
         latent = [view for view in self.views if not view.is_static]
         classes = sum(len(view.groups.index) ** 2 for view in latent if view.target.ndim == 1)
         own_bytes = 32 * n_components**2 + sum(8 * len(v.groups.index) * n_components for v in latent) + 8 * classes
-        step = max(1, PART_BYTES // own_bytes) if (not self.shared if own is None else own) else self.n
+        step = max(1, PART_BYTES // max(own_bytes, 1)) if (not self.shared if own is None else own) else self.n
         return [slice(start, min(start + step, self.n)) for start in range(0, self.n, step)]
 
     def rows(self, some: slice) -> Block:

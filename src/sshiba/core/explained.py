@@ -45,10 +45,10 @@ def order_factors(posterior: Posterior, stats: Stats) -> tuple[Posterior, np.nda
 
 
 def feature_relevance(view: ViewPosterior, spec: ViewSpec) -> np.ndarray:
-    """1/E[gamma_d]; without selection the mean over factors of E[alpha_k] E[w_dk²], (D,)."""
+    """1/E[gamma_d]; without selection the mean over factors of E[alpha_k] E[w_dk²], 0 without factors, (D,)."""
     if isinstance(view.gamma, Gamma):
         return 1 / view.gamma.mean[spec.relevance]
-    return (view.w_second * view.alpha.mean).mean(axis=1)
+    return np.sum(view.w_second * view.alpha.mean, axis=1) / max(view.w_second.shape[1], 1)
 
 
 def influence(posterior: Posterior, spec: ModelSpec, target: int, rows: list[int] | None = None) -> list[np.ndarray]:

@@ -226,8 +226,10 @@ def _infer_classes(view: LatentView, y: Array, each: bool) -> LatentStep:
     own = view.gain.shape[0] > 1
     some = slice(None) if rows.seen is None else rows.seen
     gain = view.gain[some] if own else view.gain
-    told = xp.reshape(gain, (-1, gain.shape[2])) @ view.message.w_mean.T  # one product is faster than one for each row
-    precision = eye(y.shape[1], y) - xp.reshape(told, (gain.shape[0], y.shape[1], y.shape[1])) / copies
+    r, n_features, n_components = gain.shape
+    flat = xp.reshape(gain, (r * n_features, n_components))  # one product is faster than one for each row
+    told = xp.reshape(flat @ view.message.w_mean.T, (r, n_features, n_features))
+    precision = eye(n_features, y) - told / copies
     found = view.message.likelihood.infer_rows(rows.target[some], view.x.mean[some], y[some], precision, each or own)
     mean, cov = found.mean, found.cov
     if rows.seen is not None:
@@ -252,7 +254,7 @@ def added_zz(view: LatentView, step: LatentStep) -> Array:
     if gain.shape[0] > 1:
         return xp.matrix_transpose(gain) @ (step.var[:, :, None] * gain)
     outer = gain[0][:, :, None] * gain[0][:, None, :]
-    return xp.reshape(step.var @ xp.reshape(outer, (outer.shape[0], -1)), (-1, *outer.shape[1:]))
+    return xp.reshape(step.var @ xp.reshape(outer, (outer.shape[0], -1)), (step.var.shape[0], *outer.shape[1:]))
 
 
 def added_sums(view: LatentView, step: LatentStep) -> tuple[Array, Array]:

@@ -33,7 +33,8 @@ class ZGivenX:
 def z_covariance(observed: Array, messages: Messages) -> ZGivenX:
     """Σ_n⁻¹ = I + Σ_m w_m Σ_{d observed} tau_d <w_d w_dᵀ> (table 2, observed cells only); `observed` is (r, ΣG)."""
     xp, n_components = array_namespace(messages.ww), messages.n_components
-    precision = xp.reshape(observed @ messages.ww, (-1, n_components, n_components)) + eye(n_components, messages.ww)
+    shape = (observed.shape[0], n_components, n_components)
+    precision = xp.reshape(observed @ messages.ww, shape) + eye(n_components, messages.ww)
     root, logdet = inverse_root(precision)
     return ZGivenX(root @ xp.matrix_transpose(root), logdet, observed @ messages.offset)
 
@@ -112,19 +113,27 @@ def settle(block: Block, x: LocalX, messages: Messages, max_rounds: int, z_tol: 
     """
     known = prepare_z(block, messages)
     z = update_z(block, x, known, messages)
-    xp, converged = array_namespace(z), all(q is None for q in x)
+    converged = all(q is None for q in x)
     spread: Spread = []
     for _ in range(0 if converged else max_rounds):
-        old = z
+        old, old_x = z, x
         if block.z_follows_x:
             x, z, spread = follow_x(block, x, z, known, messages, each)
         else:
             x = update_x(block, x, z, messages)
             z = update_z(block, x, known, messages)
-        converged = float(xp.max(xp.abs(z - old))) < z_tol
+        converged = largest_move(z, old, x, old_x) < z_tol
         if converged:
             break
     return Settled(z, known.cov, x, spread, converged)
+
+
+def largest_move(z: Array, old_z: Array, x: LocalX, old_x: LocalX) -> float:
+    """How far <z> moved; without factors, how far <x> did."""
+    xp, moves = array_namespace(z), [z - old_z]
+    if z.shape[1] == 0:
+        moves = [new.mean - old.mean for new, old in zip(x, old_x) if new is not None and old is not None]
+    return max(float(xp.max(xp.abs(move))) for move in moves)
 
 
 @dataclass(frozen=True)
@@ -199,9 +208,9 @@ def sum_patterns(block: Block, z_rows: Array, zz_rows: Array, logdet: Array) -> 
     """From Σ<z> (r, K) and Σ<zzᵀ> (r, K, K) of each pattern of holes to the sums of each view's column groups."""
     xp = array_namespace(z_rows)
     n_components, rows_each = z_rows.shape[1], block.n if block.shared else 1
-    seen, flat = block.observed.T, xp.reshape(zz_rows, (-1, n_components**2))
+    seen, flat = block.observed.T, xp.reshape(zz_rows, (zz_rows.shape[0], n_components**2))
     n, z_sum = xp.sum(seen, axis=1) * rows_each, seen @ z_rows
-    zz = xp.reshape(seen @ flat, (-1, n_components, n_components))
+    zz = xp.reshape(seen @ flat, (seen.shape[0], n_components, n_components))
     views, start = [], 0
     for rows in block.views:
         own = slice(start, start + len(rows.groups))

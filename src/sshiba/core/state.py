@@ -168,13 +168,13 @@ class Posterior:
         return int(self.views[0].w_mean.shape[1])
 
     def select_factors(self, order: np.ndarray, signs: np.ndarray | float = 1.0) -> Posterior:
-        """Some of the factors, in some order, each times a sign (or 0, to take its weights away)."""
+        """Some of the factors, or none, in some order, each times a sign."""
         signs = np.broadcast_to(np.asarray(signs, dtype=float), (len(order),))
         views = []
         for view in self.views:
             cov = replace(view.w_cov, basis=view.w_cov.basis[:, order, :] * signs[:, None])
             alpha = Gamma(view.alpha.shape[order], view.alpha.rate[order])
-            weights = {"w_mean": view.w_mean[:, order] * signs, "w_second": view.w_second[:, order] * signs**2}
+            weights = {"w_mean": view.w_mean[:, order] * signs, "w_second": view.w_second[:, order]}
             views.append(replace(view, **weights, w_cov=cov, alpha=alpha))
         return Posterior(tuple(views))
 
@@ -190,7 +190,7 @@ class Posterior:
             cov, new = mine.w_cov, theirs.w_cov
             g = len(cov.groups)
             upper = np.concatenate([cov.basis, np.zeros((g, k, more))], axis=2)
-            lower = np.concatenate([np.zeros((g, more, k)), new.basis], axis=2)
+            lower = np.concatenate([np.zeros((g, more, cov.basis.shape[2])), new.basis], axis=2)
             logdet = cov.logdet + new.logdet + 2 * more * math.log(scale)
             spread = both(cov.spread, new.spread, scale**2)
             cov = WeightCovariance(np.concatenate([upper, lower], axis=1), spread, logdet, cov.groups)

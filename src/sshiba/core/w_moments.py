@@ -93,13 +93,13 @@ def summed_covariance(cov: WeightCovariance, c: np.ndarray, features: Features) 
     # Side by side, the scaled bases make one K x (D·K) matrix whose product with itself is the sum.
     weighted = c[features][:, None] * cov.spread[features]
     half = cov.basis[cov.groups.index[features]] * np.sqrt(weighted)[:, None, :]
-    flat = np.reshape(np.permute_dims(half, (1, 0, 2)), (half.shape[1], -1))
+    flat = np.reshape(np.permute_dims(half, (1, 0, 2)), (half.shape[1], half.shape[0] * half.shape[2]))
     return flat @ flat.T
 
 
 def in_cache(features: Features, n_features: int, n_components: int) -> Iterator[Features]:
     """Some features, or all, in portions whose D x K arrays stay in a core's cache."""
-    step = max(1, CACHED_CELLS // n_components)
+    step = max(1, CACHED_CELLS // max(n_components, 1))
     if isinstance(features, slice):
         return (slice(a, min(a + step, n_features)) for a in range(0, n_features, step))
     return (features[a : a + step] for a in range(0, len(features), step))

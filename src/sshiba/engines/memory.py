@@ -67,6 +67,7 @@ class MemoryRows:
         min_shared: int | None = None,
     ) -> None:
         keep_freed_memory()
+        n_components = max(n_components, 1)  # only the sizes of blocks depend on it
         self.spec = spec
         self.n_rows = len(data[0].target)
         masks = [view.observed if missing == "exact" else None for view in data]

@@ -1,4 +1,4 @@
-"""How well a model predicts what it was not shown: metrics, hidden cells, options chosen by them."""
+"""How well a model predicts what it was not shown, options chosen by that, and which factors are found again."""
 
 from .holdout import Check, check, holdout, scores_table
 from .metrics import (
@@ -11,11 +11,13 @@ from .metrics import (
     reliability,
     rmse,
 )
+from .stability import Stability, match, stability
 from .tuning import Tuned, tune
 
 __all__ = [
     "Auc",
     "Check",
+    "Stability",
     "Tuned",
     "auc_mc",
     "binary_log_likelihood",
@@ -23,9 +25,11 @@ __all__ = [
     "class_log_likelihood",
     "coverage",
     "holdout",
+    "match",
     "normal_log_likelihood",
     "reliability",
     "rmse",
     "scores_table",
+    "stability",
     "tune",
 ]

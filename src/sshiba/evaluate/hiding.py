@@ -1,4 +1,4 @@
-"""Cells of the user's data hidden, or kept alone, whatever holds them."""
+"""Cells of the user's data hidden, or kept alone, and rows drawn, whatever holds them."""
 
 from __future__ import annotations
 
@@ -19,6 +19,16 @@ def take_rows(value: Any, index: pd.Index, rows: np.ndarray) -> Any:
     if isinstance(value, pd.DataFrame | pd.Series):
         return value.loc[index[rows][index[rows].isin(value.index)]]
     return as_array(value)[rows]
+
+
+def draw_rows(value: Any, index: pd.Index, rows: np.ndarray) -> Any:
+    """Rows of one view as they were drawn, some of them several times, named by their places in the draw."""
+    if not isinstance(value, pd.DataFrame | pd.Series):
+        return as_array(value)[rows]
+    if index.equals(value.index):  # whose labels may repeat
+        return value.iloc[rows].set_axis(pd.RangeIndex(len(rows)))
+    places = value.index.get_indexer(index[rows])
+    return value.iloc[places[places >= 0]].set_axis(pd.Index(np.flatnonzero(places >= 0)))
 
 
 def hide_cells(value: Any, index: pd.Index, hidden: np.ndarray) -> Any:

@@ -136,6 +136,19 @@ class Answers:
         given = self.given(views)
         return read_new(self.fit.schema, given, self.fit.dtype)
 
+    def check_training_rows(self, views: Any) -> None:
+        """Refuse data that are not those of the fit."""
+        given, (_, index) = self.given(views), self.read(views)
+        absent = [name for name in self.fit.schema.types if name not in given]
+        if absent:
+            raise ValueError(f"these are not the data of the fit: they lack view {absent[0]!r}.")
+        known = int(self.fit.index.isin(index).sum())
+        if known < len(self.fit.index) or len(index) != len(self.fit.index):
+            raise ValueError(
+                f"these are not the data of the fit: they have {len(index)} rows, the fit {len(self.fit.index)}, "
+                f"and {known} names of rows are in both. Name the rows as in the fit (--index)."
+            )
+
     def _rows(self, data: dict[str, CodedView], spec: ModelSpec | None = None) -> Rows:
         """Some rows, in which the views that were not given are missing."""
         spec = spec or self.fit.spec

@@ -55,7 +55,7 @@ def predictive_parts(part: RowPosterior, view: PredictiveView) -> Iterator[tuple
     """The predictive x of a view for some rows at a time, with their places."""
     n_components = part.z_mean.shape[1]
     # D·K for z_factor; where features have covariances of their own, and rows, too, also K²/2 for <zzᵀ>.
-    cells = len(view.noise_var) * n_components + n_components**2
+    cells = len(view.noise_var) * max(n_components, 1) + n_components**2
     step = max(1, CHUNK_BYTES // (8 * cells))
     for start in range(0, len(part.rows), step):
         some = part.part(slice(start, start + step))

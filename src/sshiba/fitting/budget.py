@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 
 @dataclass(frozen=True)
 class FitOptions:
-    """When to stop and prune, and how to go faster; `tol` is in nats per sweep, for the whole bound."""
+    """Where to start, when to stop and prune, and how to go faster; `tol` is in nats per sweep, for the whole bound."""
 
     max_iter: int = 2000
     tol: float = 1e-2
@@ -19,6 +19,7 @@ class FitOptions:
     trials: bool = True  # of a factor less or more, kept where the bound is higher
     max_time: float | None = None
     pause: float = 600.0  # seconds between two calls of `on_pause`
+    random_start: bool = False  # is the first start random, as all others are?
 
 
 @dataclass

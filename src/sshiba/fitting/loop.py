@@ -58,7 +58,8 @@ def run(
             if on_pause is not None and now - paused > options.pause and state.stats is not None:
                 on_pause(so_far(interrupted=True))
                 paused = now
-            if pace < patience * options.tol and budget.n_sweeps > WARM_UP and rotating == options.rotate:
+            slow = pace < patience * options.tol and budget.n_sweeps > WARM_UP and rotating == options.rotate
+            if slow and state.stats is not None:  # else factors were pruned, and the bound is not known
                 settled = pace < options.tol
                 other = try_other_size(rows, state, options, budget, settled, start.n_components)
                 if other is not None:

@@ -68,6 +68,7 @@ def run_restarts(
 ) -> Restarts:
     """Independent runs: the first from the principal components, or on from `start`; the others from random weights.
 
+    With `options.random_start` the first is random, too.
     `before` are restarts that were done earlier. A run that the user interrupts is the last. With `on_pause` they run
     one after the other.
     """
@@ -76,7 +77,7 @@ def run_restarts(
         if number == 0 and start is not None:
             return start
         rng = np.random.default_rng(seeds[number])
-        if len(before) + number == 0:
+        if len(before) + number == 0 and not options.random_start:
             first = posterior_along(rows.spec, rows.groups, rows.directions(n_components), rng)
         else:
             first = random_posterior(rows.spec, n_components, rows.groups, rng)

@@ -18,20 +18,18 @@ BIRTH_SCALE = 0.3  # of the random weights of a start
 
 def prune(state: State, prune_tol: float) -> State:
     """Drop the factors that explain less than `prune_tol` of every view. The bound starts anew: the model changed."""
-    if state.stats is None or state.posterior.n_components == 1:
+    if state.stats is None:
         return state
     share = largest_share(state.posterior, state.stats)
     keep = np.flatnonzero(share > prune_tol)
     if len(keep) == len(share):
         return state
-    return keep_factors(state, keep if len(keep) else np.array([int(np.argmax(share))]))
+    return keep_factors(state, keep)
 
 
 def keep_factors(state: State, keep: np.ndarray) -> State:
-    """The same state with only some of its factors, before any update has seen it; of none, the last with no weight."""
-    if len(keep):
-        return State(state.posterior.select_factors(keep), state.local)
-    return State(state.posterior.select_factors(np.array([0]), signs=0.0), state.local)
+    """The same state with only some of its factors, or none, before any update has seen it."""
+    return State(state.posterior.select_factors(keep), state.local)
 
 
 def try_other_size(
@@ -56,8 +54,6 @@ def try_smaller(rows: Rows, state: State, options: FitOptions, budget: Budget, n
     best, found = None, True
     while found and state.stats is not None:
         share = largest_share(state.posterior, state.stats)
-        if len(share) == 1 and share[0] <= options.prune_tol:
-            break
         found = False
         for weak in np.argsort(share)[:n_candidates]:
             smaller = keep_factors(state, np.delete(np.arange(len(share)), weak))

@@ -12,6 +12,7 @@ from .draw import (
     feature_relevance,
     imputation,
     overview,
+    stability,
     variance_explained,
     weights,
 )
@@ -24,6 +25,7 @@ from .numbers import (
     feature_relevance_data,
     imputation_data,
     overview_data,
+    stability_data,
     variance_explained_data,
     weights_data,
 )
@@ -45,6 +47,8 @@ __all__ = [
     "imputation_data",
     "overview",
     "overview_data",
+    "stability",
+    "stability_data",
     "variance_explained",
     "variance_explained_data",
     "weights",

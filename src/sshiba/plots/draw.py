@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pandas as pd
 
-from ..evaluate import Check
+from ..evaluate import Check, Stability
+from ..evaluate.stability import STABLE
 from ..fitted.fitted import FittedModel, fitted_of
 from . import numbers
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
+    from matplotlib.axis import Axis
 
 # Okabe and Ito's colours, the yellow darker: theirs cannot be seen on white.
 PALETTE = ("#0072B2", "#E69F00", "#009E73", "#D55E00", "#CC79A7", "#56B4E9", "#B8A900", "#000000")
@@ -21,6 +24,7 @@ SEQUENTIAL, DIVERGING, POINTS = "Blues", "RdBu_r", "viridis"
 LONGEST_NAME = 26  # characters of a name that are shown
 MANY = 60  # names, or numbers in cells, that can be read side by side
 MOST_POINTS = 20_000  # of a scatter
+APART = 0.3  # factors: between the dots of two kinds of stability
 MOST_LABELS = 2 * len(PALETTE)  # that colours and two shapes tell apart
 
 
@@ -62,6 +66,8 @@ def elbo(model: FittedModel, ax: Axes | None = None) -> Axes:
 def variance_explained(model: FittedModel, ax: Axes | None = None) -> Axes:
     """The share of variance that each factor explains in each view; below, that of all factors together."""
     table = 100 * numbers.variance_explained_data(model)
+    if table.empty:
+        return _no_factors(ax, "Variance explained")
     title = "1 factor" if len(table) == 1 else f"{len(table)} factors"
     ax = _factor_heat(table, ax, "% of variance explained", title, least=1.0)
     totals = 100 * fitted_of(model).r2[-1]
@@ -73,6 +79,8 @@ def variance_explained(model: FittedModel, ax: Axes | None = None) -> Axes:
 def factor_relevance(model: FittedModel, ax: Axes | None = None) -> Axes:
     """The prior variance that each factor's weights were given in each view, as a share of the view's largest."""
     table = numbers.factor_relevance_data(model)
+    if table.empty:
+        return _no_factors(ax, "Factor relevance")
     ax = _factor_heat(table, ax, "1/E[alpha], share of the largest", "Factor relevance")
     ax.set_xticks(range(table.shape[1]), [_short(name, 14) for name in table])
     return ax
@@ -80,6 +88,8 @@ def factor_relevance(model: FittedModel, ax: Axes | None = None) -> Axes:
 
 def weights(model: FittedModel, view: str, factor: int = 1, n: int = 15, ax: Axes | None = None) -> Axes:
     """The largest weights of a factor, counted from 1, in a view, with two standard deviations either way."""
+    if fitted_of(model).n_components == 0 and numbers.weights_data(model, view).empty:
+        return _no_factors(ax, _short(view))
     table = numbers.weights_data(model, view, factor).head(n).iloc[::-1]
     ax = _axes(ax, 6, 0.9 + 0.27 * len(table))
     colours = np.where(table["weight"] > 0, PALETTE[0], PALETTE[3])
@@ -117,6 +127,8 @@ def factors(model: FittedModel, x: int = 1, y: int = 2, colour: Any = None, ax: 
 
     `x` and `y` count factors from 1. A Series goes by its index. Of a model with one factor, rows stand in their order.
     """
+    if fitted_of(model).n_components == 0:
+        return _no_factors(ax, "Factors")
     table = numbers.factors_data(model, x, y, colour)
     ax = _axes(ax, 6, 4.8)
     name = str(getattr(colour, "name", None) or "")
@@ -172,11 +184,37 @@ def _labelled_scatter(ax: Axes, table: pd.DataFrame, size: float, name: str) -> 
 def factor_correlation(model: FittedModel, ax: Axes | None = None) -> Axes:
     """Correlations between factors; a pair far from 0 tells one story in two pieces."""
     table = numbers.factor_correlation_data(model)
+    if table.empty:
+        return _no_factors(ax, "Correlation of factors")
     ax = _axes(ax, 5, 4.4)
     last = len(table) + 0.5
     _heat(ax, table.to_numpy(), DIVERGING, -1, 1, "correlation", aspect="equal", extent=(0.5, last, last, 0.5))
     ax.set(xlabel="factor", ylabel="factor", title="Correlation of factors")
-    return _whole_ticks(ax)
+    return _whole_ticks(ax, ax.xaxis, ax.yaxis)
+
+
+def stability(found: Stability | Sequence[Stability], ax: Axes | None = None) -> Axes:
+    """How well each factor was found again by other fits: the mean and 90 % of them; several kinds side by side.
+
+    Above the dashed line a factor counts as stable.
+    """
+    table = numbers.stability_data(found)
+    if table.empty:
+        return _no_factors(ax, "Stability of factors")
+    several = found if isinstance(found, Sequence) else [found]
+    n_factors = len(table) // len(several)
+    ax = _axes(ax, float(np.clip(2.2 + 0.32 * n_factors, 4.5, 12)), 3.6)
+    ax.axhline(STABLE, color="black", lw=0.8, ls="--")
+    for number, one in enumerate(several):
+        own = table.iloc[number * n_factors : (number + 1) * n_factors]
+        places = np.arange(1, n_factors + 1) + APART * (number - (len(several) - 1) / 2)
+        colour = PALETTE[number % len(PALETTE)]
+        ax.vlines(places, own["low"], own["high"], color=colour, lw=1.5, alpha=0.5)
+        ax.plot(places, own["mean"], "o", ms=5, color=colour, label=one.refits)
+    ax.set(xlim=(0.4, n_factors + 0.6), ylim=(0, 1.03), xlabel="factor", ylabel="congruence of weights")
+    ax.set_title("Stability of factors")
+    ax.legend(frameon=False, bbox_to_anchor=(1.0, 1.0), loc="upper left")
+    return _open(_whole_ticks(ax, ax.xaxis))
 
 
 def imputation(checks: dict[str, Check], view: str, ax: Axes | None = None) -> Axes:
@@ -245,6 +283,14 @@ def _axes(ax: Axes | None, width: float, height: float) -> Axes:
     return pyplot.subplots(figsize=(width, height), layout="constrained")[1]
 
 
+def _no_factors(ax: Axes | None, title: str) -> Axes:
+    """In the place of a picture of factors, where the model has none."""
+    ax = _axes(ax, 5, 3)
+    ax.text(0.5, 0.5, "no factors", transform=ax.transAxes, ha="center", va="center", color=GREY)
+    ax.set(xticks=[], yticks=[], title=title)
+    return _open(ax)
+
+
 def _open(ax: Axes) -> Axes:
     ax.spines[["top", "right"]].set_visible(False)
     return ax
@@ -280,12 +326,12 @@ def _factor_heat(table: pd.DataFrame, ax: Axes | None, label: str, title: str, l
             text, colour = f"{value:.1f}" if least else f"{value:.2f}", "white" if value > 0.6 * high else "black"
             ax.text(m, k + 1, text, ha="center", va="center", fontsize=8, color=colour)
     ax.set(ylabel="factor", title=title)
-    return _whole_ticks(ax, both=False)
+    return _whole_ticks(ax, ax.yaxis)
 
 
-def _whole_ticks(ax: Axes, both: bool = True) -> Axes:
+def _whole_ticks(ax: Axes, *axes: Axis) -> Axes:
     from matplotlib.ticker import MaxNLocator
 
-    for axis in (ax.xaxis, ax.yaxis) if both else (ax.yaxis,):
+    for axis in axes:
         axis.set_major_locator(MaxNLocator(nbins=12, integer=True, min_n_ticks=1))
     return ax

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -9,13 +10,14 @@ import pandas as pd
 from scipy.stats import norm
 
 from ..core.explained import feature_relevance
-from ..evaluate import Check, reliability
+from ..evaluate import Check, Stability, reliability
 from ..fitted.answers import Answers
 from ..fitted.describe import r2_table
 from ..fitted.fitted import Fitted, FittedModel, fitted_of
 
 LEVELS = np.linspace(0.05, 0.95, 19)  # of the intervals whose coverage is told
 WEIGHTS = ["feature", "factor", "weight", "std"]  # columns
+STABILITY = ["kind", "factor", "mean", "low", "high", "stable"]  # columns
 
 
 def overview_data(model: FittedModel, views: Any) -> pd.DataFrame:
@@ -61,7 +63,7 @@ def factor_relevance_data(model: FittedModel) -> pd.DataFrame:
     """1/E[alpha] of each factor as a share of the view's largest, factors x views."""
     fit = fitted_of(model)
     relevances = {name: 1 / view.alpha.mean for name, view in zip(fit.schema.types, fit.posterior.views)}
-    table = {name: values / values.max() for name, values in relevances.items()}
+    table = {name: values / values.max(initial=0.0) for name, values in relevances.items()}
     return pd.DataFrame(table, index=fit.factor_names).rename_axis("factor")
 
 
@@ -81,7 +83,7 @@ def weights_data(model: FittedModel, view: str, factor: int | None = None) -> pd
         )
         for k in places
     ]
-    table = pd.concat(parts, ignore_index=True)
+    table = pd.concat(parts, ignore_index=True) if parts else pd.DataFrame(columns=WEIGHTS)
     if factor is None:
         return table
     return table.iloc[np.argsort(-table["weight"].abs().to_numpy(), kind="stable")].reset_index(drop=True)
@@ -141,6 +143,19 @@ def factor_correlation_data(model: FittedModel) -> pd.DataFrame:
     size = np.sqrt((factors**2).sum(axis=0))
     size[size == 0] = 1.0
     return pd.DataFrame((factors / size).T @ (factors / size), names, names).rename_axis("factor")
+
+
+def stability_data(found: Stability | Sequence[Stability]) -> pd.DataFrame:
+    """How well each factor was found again: kind, factor, mean, low, high, stable; of one `Stability` or several.
+
+    They come from `sshiba.evaluate.stability`.
+    """
+    several = found if isinstance(found, Sequence) else [found]
+    if not several or not all(isinstance(one, Stability) for one in several):
+        raise TypeError(f"give what sshiba.evaluate.stability returns, one or several, not {found!r}.")
+    if len({tuple(one.table.index) for one in several}) > 1:
+        raise ValueError("these are of models with different numbers of factors; draw each on its own.")
+    return pd.concat([one.table.reset_index().assign(kind=one.kind) for one in several], ignore_index=True)[STABILITY]
 
 
 def imputation_data(checks: dict[str, Check], view: str) -> pd.DataFrame:

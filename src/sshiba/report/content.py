@@ -105,7 +105,7 @@ def _weights(fit: Fitted) -> dict[str, Any]:
     for (name, coding), view in zip(fit.schema.codings.items(), fit.posterior.views):
         mean, std = view.w_mean, np.sqrt(np.maximum(view.w_second - view.w_mean**2, 0.0))
         n = len(mean) if total <= MOST_WEIGHTS else max(1, int(len(mean) * MOST_WEIGHTS / total))
-        kept = np.sort(np.argsort(-np.abs(mean).max(axis=1), kind="stable")[:n])
+        kept = np.sort(np.argsort(-np.abs(mean).max(axis=1, initial=0.0), kind="stable")[:n])
         out.append(
             {
                 "view": str(name),

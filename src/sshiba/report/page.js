@@ -117,7 +117,8 @@ function showVariance() {
   const part = report.variance, names = report.factors.names, percent = part.shares.map((row) => row.map((x) => 100 * x));
   say("variance");
   byId("variance-plot").style.height = `${Math.max(340, 130 + 14 * percent.length)}px`;
-  draw("variance-plot", (look) => ({
+  byId("variance-plot").hidden = !names.length;
+  if (names.length) draw("variance-plot", (look) => ({
     words: part.words,
     traces: [{
       type: "heatmap", z: percent, x: part.views.map((_, i) => i), y: names, zmin: 0, zmax: Math.max(1, ...percent.map((row) => Math.max(...row))), colorscale: scale(look),
@@ -349,7 +350,10 @@ function start() {
   let before = null; // paper is white
   addEventListener("beforeprint", () => { before = document.documentElement.dataset.theme; setTheme("light"); });
   addEventListener("afterprint", () => setTheme(before));
-  [showViews, showOverview, showVariance, showFactors, showWeights, showRelevance, showCheck, showConvergence, showProvenance].forEach((show) => show());
+  [showViews, showOverview, showVariance].forEach((show) => show());
+  if (report.factors.names.length) [showFactors, showWeights, showRelevance].forEach((show) => show());
+  else ["factors", "weights", "relevance"].forEach((id) => { byId(id).hidden = true; });
+  [showCheck, showConvergence, showProvenance].forEach((show) => show());
   listParts();
 }
 

@@ -14,7 +14,7 @@ from sklearn.base import clone
 from ..evaluate import check
 from ..files.atomic import check_place, replacing
 from ..fitted.answers import Answers
-from ..fitted.fitted import Fitted, fitted_of
+from ..fitted.fitted import fitted_of
 from .content import content
 
 
@@ -35,7 +35,7 @@ def write_report(model: Any, path: str | Path, views: Any = None, fraction: floa
     if not 0 <= fraction < 1:
         raise ValueError(f"fraction must be at least 0 and below 1, not {fraction!r}.")
     if views is not None:
-        _check_rows(fit, views)
+        Answers(fit).check_training_rows(views)
     check_place(path)
     checks = None
     if views is not None and fraction:
@@ -45,21 +45,6 @@ def write_report(model: Any, path: str | Path, views: Any = None, fraction: floa
     page = build(parts, script, title or "What the fit found")
     with replacing(path) as temporary:
         Path(temporary).write_text(page, encoding="utf-8")
-
-
-def _check_rows(fit: Fitted, views: Any) -> None:
-    """The data must be those of the fit: their rows are shown beside its factors."""
-    answers = Answers(fit)
-    given, (_, index) = answers.given(views), answers.read(views)
-    absent = [name for name in fit.schema.types if name not in given]
-    if absent:
-        raise ValueError(f"these are not the data of the fit: they lack view {absent[0]!r}.")
-    known = int(fit.index.isin(index).sum())
-    if known < len(fit.index) or len(index) != len(fit.index):
-        raise ValueError(
-            f"these are not the data of the fit: they have {len(index)} rows, the fit {len(fit.index)}, "
-            f"and {known} names of rows are in both. Name the rows as in the fit (--index)."
-        )
 
 
 def build(parts: dict[str, Any], plotly: str, title: str) -> str:

@@ -62,7 +62,7 @@ def convergence(fit: Fitted) -> str:
 
 def variance(fit: Fitted) -> str:
     names, r2 = [str(name) for name in fit.schema.types], fit.r2
-    if r2[:-1].max() < NOTHING:
+    if r2[:-1].max(initial=0.0) < NOTHING:
         return "No factor was found: what is seen of a row does not tell of its other cells."
     order = np.argsort(-r2[-1], kind="stable")[:MOST_NAMES]
     parts = [f"{r2[-1, m]:.0%} of {names[m]}" for m in (order if len(names) > MOST_NAMES else range(len(names)))]
@@ -82,6 +82,8 @@ def variance(fit: Fitted) -> str:
 def factors(correlation: pd.DataFrame, n_shown: int, n_rows: int) -> str:
     which = f"one of {n_shown:,} rows drawn at random" if n_shown < n_rows else f"one of the {n_rows:,} rows"
     r = correlation.to_numpy()
+    if len(r) == 0:
+        return "There are no factors."
     if len(r) < 2:
         return f"Each point is {which}. There is one factor only; upwards are the rows in their order."
     words = f"Each point is {which}, on two factors."
@@ -93,6 +95,8 @@ def factors(correlation: pd.DataFrame, n_shown: int, n_rows: int) -> str:
 
 def relevance(name: str, table: pd.DataFrame, selected: bool) -> str:
     values = table["relevance"].to_numpy()
+    if not values.any():
+        return f"No factor describes {name}."
     half = int(np.searchsorted(np.cumsum(values), values.sum() / 2)) + 1
     how = "was learned with the fit (1/E[gamma])" if selected else "is the size of a feature's weights"
     if len(table) == 1:
