@@ -7,11 +7,11 @@ import sklearn.datasets
 
 from sshiba import SSHIBA, Binary, Candidate, Categorical, Priors, Progress, Real, estimator, load
 from sshiba.core.coded import CodedView
-from sshiba.core.likelihoods import Gaussian, MultinomialProbit, Threshold
+from sshiba.core.likelihoods import Gaussian, Logistic, MultinomialProbit, Threshold
 from sshiba.core.spec import ModelSpec
 from sshiba.data.reading import read_training
-from sshiba.evaluate.metrics import binary_log_likelihood, class_log_likelihood
-from sshiba.fitted.search import ALL_PRIORS, hide_in_turn
+from sshiba.evaluate.metrics import binary_log_likelihood, class_log_likelihood, rmse
+from sshiba.fitted.search import ALL_PRIORS, choose, difference, hide_in_turn
 
 
 def mixed(n: int = 120, seed: int = 0) -> dict[str, np.ndarray]:
@@ -118,19 +118,35 @@ def test_the_rows_that_judge_are_not_fitted(monkeypatch: pytest.MonkeyPatch) -> 
         search, "run", lambda rows, *rest, **named: fitted_rows.append(rows.n_rows) or true_run(rows, *rest, **named)
     )
     SSHIBA(3, random_state=0, max_iter=10).fit(mixed(300))
-    assert fitted_rows == [270] * 3
+    assert fitted_rows == [270] * 9  # three folds of each candidate
 
 
-def test_scores_are_log_probabilities() -> None:
+def test_losses_are_those_of_the_metrics() -> None:
     rng = np.random.default_rng(0)
     t, p = (rng.random((50, 3)) < 0.4).astype(float), rng.random((50, 3))
-    assert Threshold().score(t, p) == pytest.approx(binary_log_likelihood(t, p))
+    for likelihood in (Threshold(), Logistic()):
+        assert -likelihood.losses(t, p).mean() == pytest.approx(binary_log_likelihood(t, p))
     codes, proba = rng.integers(0, 4, 50), rng.dirichlet(np.ones(4), 50)
-    assert MultinomialProbit().score(codes, proba) == pytest.approx(class_log_likelihood(codes, proba))
+    assert -MultinomialProbit().losses(codes, proba).mean() == pytest.approx(class_log_likelihood(codes, proba))
     x, guess = rng.standard_normal((2, 50))
-    size = np.sqrt(np.mean((x - guess) ** 2))
-    normal = np.mean(-0.5 * ((x - guess) / size) ** 2 - np.log(size))  # of errors of one size, the likeliest one
-    assert Gaussian().score(x, guess) == pytest.approx(normal + 0.5)
+    assert np.sqrt(Gaussian().losses(x, guess).mean()) == pytest.approx(rmse(x, guess))
+
+
+def test_the_error_of_a_difference_counts_rows() -> None:
+    """Against the spread of the difference over many samples of rows, whose cells are alike within a row."""
+    _, spec = spec_of({"x": np.random.default_rng(0).standard_normal((9, 4))})
+    rng = np.random.default_rng(1)
+    found = []
+    for _ in range(400):
+        row = rng.standard_normal((2, 80, 1))
+        before, after = (np.abs(1 + 0.2 * row[k] + 0.05 * rng.standard_normal((80, 4))) for k in (0, 1))
+        found.append(difference({0: before}, {0: after}, spec.views))
+    gains, errors = np.array(found).T
+    assert errors.mean() == pytest.approx(gains.std(), rel=0.15)
+    assert choose([{0: before}, {0: 0.99 * before}], [1, 5], spec.views) == 1
+    assert choose([{0: before}, {0: 0.995 * before}], [1, 5], spec.views) == 0  # not by MARGIN
+    assert choose([{0: before}, {0: 0.995 * before}], [5, 5], spec.views) == 1
+    assert choose([{0: before}, {0: after}], [1, 5], spec.views) == int(gains[-1] > max(0.005, errors[-1]))
 
 
 def test_label_weight_is_for_labels_that_have_none_of_their_own() -> None:

@@ -198,7 +198,7 @@ def unpack_candidate(stored: Mapping[str, Any]) -> Candidate:
 
 def unpack_search(stored: Mapping[str, Any]) -> Search:
     candidates = tuple(unpack_candidate(c) for c in stored["candidates"])
-    return Search(candidates, tuple(stored["scores"]), tuple(stored["n_components"]))
+    return Search(candidates, tuple(stored["scores"]), tuple(stored["n_components"]), stored["chosen"])
 
 
 def unpack_priors(stored: Mapping[str, Any]) -> Priors:

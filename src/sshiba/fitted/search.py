@@ -4,7 +4,9 @@ The bound prefers few factors: q(W) q(z) pays for each of them, so on small tabl
 predict. Here candidates are judged by what they predict. Each is fitted to nine tenths of the rows, which costs as much
 as any fit of such data (hidden cells among complete rows would cost more). Of the other rows a third of the columns of
 real views is hidden at a time, then each view of labels, and predicted from the rest. The score of a view is in nats a
-cell, see `Likelihood.score`; all views count the same.
+cell: −½ log of the mean squared error of real cells (the log-likelihood of errors of one size, up to a constant; under
+deviations of their own a few outliers would decide), the mean log probability of labels. All views count the same. More
+factors must be better by more than chance: by the standard error of the difference, in which a row is one observation.
 """
 
 from __future__ import annotations
@@ -16,7 +18,7 @@ from typing import Any
 import numpy as np
 
 from ..core.coded import CodedView, shrink_mask
-from ..core.spec import ModelSpec, Priors
+from ..core.spec import ModelSpec, Priors, ViewSpec
 from ..core.start import posterior_along
 from ..core.state import Posterior
 from ..engines import make_rows
@@ -28,10 +30,13 @@ FEWEST, ALL = "fewest", "all"
 KEEP = {FEWEST: "as few factors as the bound asks for", ALL: "all factors that explain anything"}
 ALL_PRIORS = Priors(alpha=(1.0, 0.1), noise_floor=1e-4)  # under which idle factors shrink, but need not go
 TEST_SHARE, FEW_TEST_ROWS, MOST_TEST_ROWS = 0.1, 20, 1000  # of the rows; in small tables so many, or a quarter
+MOST_FOLDS, FEW_OPERATIONS = 3, 2e7  # folds of small tables, on which a sweep takes milliseconds; of others one
 N_GROUPS = 3  # of real columns, hidden in turn
 LEAST_HIDDEN = 15  # cells of a view: fewer tell nothing
 MARGIN = 0.005  # nats a cell by which a candidate with more factors must be better
-TIE = 0.001  # the same of others
+SURE, SURE_OF_ANY = 1.0, 2.0  # standard errors of the difference, the same; where the other has no factor at all
+TIE = 0.001  # nats a cell by which one with no more factors must be better
+SMALLEST = 1e-12  # a mean squared error is taken to be at least this
 SHORT = 100  # sweeps
 ROUGH = 10.0  # times the tolerance of the fit
 ROUGH_Z = 1e-3  # change of a factor at which the inference of rows ends
@@ -81,20 +86,11 @@ class Search:
     candidates: tuple[Candidate, ...]
     scores: tuple[dict[str, float], ...]
     n_components: tuple[int, ...]
+    chosen: int
 
     @property
     def means(self) -> list[float]:
         return [float(np.mean(list(score.values()))) for score in self.scores]
-
-    @property
-    def chosen(self) -> int:
-        """The best on average over views; of two that are nearly as good the earlier, if it has no more factors."""
-        best, means = 0, self.means
-        for i, mean in enumerate(means):
-            margin = MARGIN if self.n_components[i] > self.n_components[best] else TIE
-            if mean > means[best] + margin:
-                best = i
-        return best
 
     @property
     def choice(self) -> Candidate:
@@ -148,39 +144,65 @@ def run_search(
     """A short fit of each candidate to the same rows; None where too few are left to judge it. A stop request raises
     KeyboardInterrupt: there is nothing yet to be kept.
     """
-    rng = np.random.default_rng(seed)
-    n_rows = len(data[0].target)
+    spec, rng, n_rows = make_spec(Priors()), np.random.default_rng(seed), len(data[0].target)
     n_test = int(np.clip(TEST_SHARE * n_rows, min(FEW_TEST_ROWS, n_rows // 4), MOST_TEST_ROWS))
+    n_folds = MOST_FOLDS if n_operations(data, spec, n_components) < FEW_OPERATIONS else 1
     order = rng.permutation(n_rows)
-    test, training = ([view.take(np.sort(some)) for view in data] for some in (order[:n_test], order[n_test:]))
-    questions = hide_in_turn(test, make_spec(Priors()), rng)
-    if not questions or any(not view.observed_rows.any() for view in training):
+    parts = [order[i * n_test : (i + 1) * n_test] for i in range(min(n_folds, n_rows // max(n_test, 1)))]
+    folds = [fold for part in parts if (fold := make_fold(data, part, spec, rng)) is not None]
+    if not folds:
         return None
     n_components = min(n_components, n_rows - n_test)
-    scores, sizes = [], []
+    losses: list[Losses] = []
+    sizes: list[int] = []
     for number, candidate in enumerate(candidates):
-        rows = make_rows(training, candidate.spec(make_spec), n_components)
-        first = posterior_along(rows.spec, rows.groups, rows.directions(n_components), np.random.default_rng(seed))
         short = replace(
             options,
             max_iter=min(SHORT, options.max_iter),
             tol=ROUGH * options.tol,
             trials=candidate.keep == FEWEST,
-            max_time=None if options.max_time is None else options.max_time / (2 * len(candidates)),
+            max_time=None if options.max_time is None else options.max_time / (2 * len(candidates) * len(folds)),
         )
 
         def watch(progress: Progress, number: int = number) -> None:
             if callback is not None:
                 callback(replace(progress, restart=number))
 
-        posterior = run(
-            rows, StartingPoint(first, n_components), short, watch, stop_requests=stop_requests
-        ).state.posterior
-        if stop_requests:
-            raise KeyboardInterrupt
-        scores.append(judge(posterior, rows.spec, test, questions))
-        sizes.append(posterior.n_components)
-    return Search(tuple(candidates), tuple(scores), tuple(sizes))
+        found = []
+        for fold in folds:
+            rows = make_rows(fold.training, candidate.spec(make_spec), n_components)
+            first = posterior_along(rows.spec, rows.groups, rows.directions(n_components), np.random.default_rng(seed))
+            start = StartingPoint(first, n_components)
+            posterior = run(rows, start, short, watch, stop_requests=stop_requests).state.posterior
+            if stop_requests:
+                raise KeyboardInterrupt
+            found.append((judge(posterior, rows.spec, fold), posterior.n_components))
+        losses.append({i: np.concatenate([own[i] for own, _ in found if i in own]) for i in sorted(found[0][0])})
+        sizes.append(max(size for _, size in found))
+    scores = [{spec.views[i].name: score(own, spec.views[i]) for i, own in found.items()} for found in losses]
+    return Search(tuple(candidates), tuple(scores), tuple(sizes), choose(losses, sizes, spec.views))
+
+
+@dataclass(frozen=True)
+class Fold:
+    """Rows that are fitted, rows that judge the fit, and what they are asked."""
+
+    training: list[CodedView]
+    test: list[CodedView]
+    questions: list[Question]
+
+
+def make_fold(
+    data: Sequence[CodedView], test_rows: np.ndarray, spec: ModelSpec, rng: np.random.Generator
+) -> Fold | None:
+    """None where nothing can be asked, or a view would have no row left to be fitted."""
+    is_test = np.zeros(len(data[0].target), dtype=bool)
+    is_test[test_rows] = True
+    test, training = ([view.take(np.flatnonzero(some)) for view in data] for some in (is_test, ~is_test))
+    questions = hide_in_turn(test, spec, rng)
+    if not questions or any(not view.observed_rows.any() for view in training):
+        return None
+    return Fold(training, test, questions)
 
 
 @dataclass(frozen=True)
@@ -220,18 +242,49 @@ def ask(test: Sequence[CodedView], columns: Mapping[int, np.ndarray]) -> Questio
     return Question(shown, hidden)
 
 
-def judge(
-    posterior: Posterior, spec: ModelSpec, test: Sequence[CodedView], questions: Sequence[Question]
-) -> dict[str, float]:
-    """The score of each view that is asked for, in nats a cell."""
-    answers: dict[int, list[tuple[np.ndarray, np.ndarray]]] = {}
-    for question in questions:
+Losses = dict[int, np.ndarray]  # of each view that is judged, (n, D); NaN where a cell is not asked for
+
+
+def judge(posterior: Posterior, spec: ModelSpec, fold: Fold) -> Losses:
+    """How far the predictions of hidden cells are from what they were."""
+    losses: Losses = {}
+    for question in fold.questions:
         rows = make_rows(question.shown, spec, posterior.n_components, engine="memory")
-        predicted = predict_views(rows, posterior, list(question.hidden), (1.0,) * len(test), ROUGH_Z)
+        predicted = predict_views(rows, posterior, list(question.hidden), (1.0,) * len(fold.test), ROUGH_Z)
         for i, hidden in question.hidden.items():
-            where = hidden[:, 0] if spec.views[i].likelihood.whole_rows else hidden
-            answers.setdefault(i, []).append((test[i].target[where], predicted[i][0][where]))
-    return {
-        spec.views[i].name: spec.views[i].likelihood.score(*map(np.concatenate, zip(*answers[i])))
-        for i in sorted(answers)
-    }
+            found = spec.views[i].likelihood.losses(fold.test[i].target, predicted[i][0])
+            own = losses.setdefault(i, np.full(hidden.shape, np.nan))
+            own[hidden] = np.reshape(found, hidden.shape)[hidden]
+    return dict(sorted(losses.items()))
+
+
+def score(losses: np.ndarray, view: ViewSpec) -> float:
+    """Of a view, in nats a cell."""
+    mean = float(np.nanmean(losses))
+    return -mean if view.likelihood.latent else -0.5 * float(np.log(max(mean, SMALLEST)))
+
+
+def choose(losses: Sequence[Losses], sizes: Sequence[int], views: Sequence[ViewSpec]) -> int:
+    """The best candidate; one with more factors than another only where it is clearly better."""
+    best = 0
+    for i in range(1, len(losses)):
+        gain, error = difference(losses[best], losses[i], views)
+        sure = SURE if sizes[best] else SURE_OF_ANY
+        if gain > (max(MARGIN, sure * error) if sizes[i] > sizes[best] else TIE):
+            best = i
+    return best
+
+
+def difference(before: Losses, after: Losses, views: Sequence[ViewSpec]) -> tuple[float, float]:
+    """By how much the score of `after` is better, on average over views, and its standard error.
+
+    The difference of ½ log of two means is nearly that of the means over their sum.
+    """
+    gains, of_rows = [], 0.0
+    for i, losses in before.items():
+        unit = 1.0 if views[i].likelihood.latent else max(float(np.nanmean(losses) + np.nanmean(after[i])), SMALLEST)
+        cells = (losses - after[i]) / unit
+        gains.append(score(after[i], views[i]) - score(losses, views[i]))
+        around = np.nansum(cells - np.nanmean(cells), axis=1)
+        of_rows = of_rows + around / (np.sum(~np.isnan(cells)) * len(before))
+    return float(np.mean(gains)), float(np.sqrt(np.sum(np.square(of_rows))))

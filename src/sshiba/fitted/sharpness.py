@@ -77,7 +77,7 @@ def _of_view(
         total = 0.5 * (np.log(c) / SPREAD) ** 2
         for codes, x in parts:
             proba = likelihood.predict(x.sharpened(c))[0]
-            total -= len(codes) * likelihood.score(codes, proba)
+            total += likelihood.losses(codes, proba).sum()
         return float(total)
 
     best, least = 1.0, loss(1.0)

@@ -11,7 +11,7 @@ import numpy as np
 from ..arrays import array_namespace
 from ..state import Array
 
-SMALLEST = 1e-12  # a probability, or a squared error, is taken to be at least this
+SMALLEST = 1e-12  # a probability is taken to be at least this
 CONFIDENT = 2.5  # how far from 0 the latent x of a target lies at the start
 
 
@@ -89,8 +89,10 @@ class Likelihood(ABC):
         """Means or probabilities, and standard deviations."""
 
     @abstractmethod
-    def score(self, target: np.ndarray, values: np.ndarray) -> float:
-        """How well `predict`'s values tell targets that were hidden, in nats a cell: larger is better."""
+    def losses(self, target: np.ndarray, values: np.ndarray) -> np.ndarray:
+        """How far `predict`'s values are from targets that were hidden: of real cells the squared error, of others
+        −log p; of whole rows (n,), else of the shape of the target.
+        """
 
     @abstractmethod
     def decide(self, values: np.ndarray) -> np.ndarray:
@@ -105,6 +107,6 @@ class Likelihood(ABC):
         return np.zeros((n, width))
 
 
-def yes_no_score(target: np.ndarray, p: np.ndarray) -> float:
-    """Mean log probability of targets 0 / 1 that are 1 with probability p."""
-    return float(np.mean(np.log(np.maximum(np.where(target > 0.5, p, 1 - p), SMALLEST))))
+def yes_no_losses(target: np.ndarray, p: np.ndarray) -> np.ndarray:
+    """−log p of targets 0 / 1 that are 1 with probability p."""
+    return -np.log(np.maximum(np.where(target > 0.5, p, 1 - p), SMALLEST))

@@ -11,7 +11,7 @@ from scipy.special import expit
 
 from ..arrays import array_namespace, like, log_sigmoid
 from ..state import Array
-from .likelihood import CONFIDENT, Likelihood, PredictiveX, XUpdate, yes_no_score
+from .likelihood import CONFIDENT, Likelihood, PredictiveX, XUpdate, yes_no_losses
 
 
 @dataclass(frozen=True)
@@ -40,8 +40,8 @@ class Logistic(Likelihood):
         p = logistic_normal(x.mean, x.var)
         return p, array_namespace(p).sqrt(p * (1 - p))
 
-    def score(self, target: np.ndarray, values: np.ndarray) -> float:
-        return yes_no_score(target, values)
+    def losses(self, target: np.ndarray, values: np.ndarray) -> np.ndarray:
+        return yes_no_losses(target, values)
 
     def decide(self, values: np.ndarray) -> np.ndarray:
         return (values > 0.5).astype(np.float64)

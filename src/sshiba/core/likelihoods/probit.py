@@ -75,9 +75,8 @@ class MultinomialProbit(Likelihood):
         mirrored = xp.max(A, axis=1, keepdims=True) < -xp.min(A, axis=1, keepdims=True)
         return class_probabilities(x.mean, xp.where(mirrored, -A, A), std)
 
-    def score(self, target: np.ndarray, values: np.ndarray) -> float:
-        """The mean log probability of class codes."""
-        return float(np.mean(np.log(np.maximum(values[np.arange(len(target)), target], SMALLEST))))
+    def losses(self, target: np.ndarray, values: np.ndarray) -> np.ndarray:
+        return -np.log(np.maximum(values[np.arange(len(target)), target], SMALLEST))
 
     def decide(self, values: np.ndarray) -> np.ndarray:
         return np.argmax(values, axis=1)

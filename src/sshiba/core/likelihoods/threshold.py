@@ -9,7 +9,7 @@ import numpy as np
 
 from ..arrays import array_namespace, log_ndtr
 from ..state import Array
-from .likelihood import CONFIDENT, Likelihood, PredictiveX, XUpdate, yes_no_score
+from .likelihood import CONFIDENT, Likelihood, PredictiveX, XUpdate, yes_no_losses
 from .probit_integrals import log_phi_and_rho
 
 
@@ -42,8 +42,8 @@ class Threshold(Likelihood):
         p = xp.exp(log_ndtr(x.mean / xp.sqrt(x.var)))
         return p, xp.sqrt(p * (1 - p))
 
-    def score(self, target: np.ndarray, values: np.ndarray) -> float:
-        return yes_no_score(target, values)
+    def losses(self, target: np.ndarray, values: np.ndarray) -> np.ndarray:
+        return yes_no_losses(target, values)
 
     def decide(self, values: np.ndarray) -> np.ndarray:
         return (values > 0.5).astype(np.float64)
