@@ -57,8 +57,8 @@ class SSHIBA(BaseEstimator):
         View name -> `Real()`, `Binary()` or `Categorical()`. Views that are not named are inferred, and logged.
         For one DataFrame also -> a column or a list of them, or (columns, type).
     n_init : int
-        Starts; the one with the highest bound is kept. The first is made from the principal components, the others are
-        random.
+        Starts; the one with the highest log evidence is kept, or with the highest bound where that is not known. The
+        first is made from the principal components, the others are random.
     max_iter, tol : int, float
         Stop after this many sweeps, or when the bound rises by less than `tol` nats per observed cell and sweep.
     prune_tol : float

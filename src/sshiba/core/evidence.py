@@ -25,7 +25,8 @@ from .spec import ModelSpec, ViewSpec
 from .state import ColumnGroups, Gamma, Posterior, Stats, ViewPosterior, ViewStats
 from .w_moments import covariance_trace, feature_gamma, weighted_ww
 
-ROTATION_STEPS = 50
+MAX_ROTATIONS = 20
+LITTLE = 1e-3  # nats: a rotation that gains less is the last
 SINGULAR = 1e-6  # how near a pair's curvature may come to a singular one: factors that no view tells apart
 WIDEST_ANGLE = (pi / 2) ** 2 / (2 * pi)  # variance of an angle: a Gaussian of the height 2/π, since modes are π/2 apart
 
@@ -35,9 +36,7 @@ def log_evidence(posterior: Posterior, stats: Stats, spec: ModelSpec, bound: flo
 
     An estimate, not a bound. `stats` are those of a sweep near convergence.
     """
-    R, rise = find_rotation(objective(posterior, stats, spec), ROTATION_STEPS)
-    if rise > 0:  # H is a curvature at the best axes, and a fit without rotation is not there
-        posterior, stats = rotate(posterior, stats, spec, R)
+    posterior, stats, rise = best_axes(posterior, stats, spec)
     about_z = information_about_z(posterior, stats, spec)
     H = rotation_curvature(objective(posterior, stats, spec))
     B, Z = rotation_information(stats.zz, stats.n, about_z)
@@ -48,7 +47,20 @@ def log_evidence(posterior: Posterior, stats: Stats, spec: ModelSpec, bound: flo
     z_cov = np.linalg.inv(about_z.precision)
     for view, view_stats, view_spec in zip(posterior.views, stats.views, spec.views):
         gain += view_spec.weight * weak_gain(view, view_stats, view_spec, z_cov)
-    return float(bound + max(rise, 0.0) + gain)
+    return float(bound + rise + gain)
+
+
+def best_axes(posterior: Posterior, stats: Stats, spec: ModelSpec) -> tuple[Posterior, Stats, float]:
+    """The posterior where the rotation's gradient is 0, and what that gains: a fit need not rotate, or end with it."""
+    total = 0.0
+    for _ in range(MAX_ROTATIONS):
+        R, rise = find_rotation(objective(posterior, stats, spec))
+        if rise > 0:
+            posterior, stats = rotate(posterior, stats, spec, R)
+            total += rise
+        if rise < LITTLE:
+            break
+    return posterior, stats, total
 
 
 # ----------------------------------------------------------------------------------------------- rigid couplings
@@ -119,22 +131,28 @@ def rotation_information(zz: np.ndarray, n_rows: int, about: AboutZ) -> tuple[np
 
 
 def rotation_gain(H: Curvature, B: np.ndarray, Z: np.ndarray) -> float:
-    """Σ `rigid_gain` over E_jj and over the pairs (E_jk, E_kj), each a system of two; log|B ⊗ Z| is exact.
+    """Σ `rigid_gain` over E_jj and over the pairs (E_jk, E_kj), each a system of two, with the whole of log|B ⊗ Z|.
 
     Factors that no view tells apart turn freely, up to a quarter turn: `WIDEST_ANGLE` bounds 1/H of an angle.
     """
-    diagonal = rigid_gain(np.diagonal(B) * np.diagonal(Z) / np.diagonal(H.own))
+    b, z = np.diagonal(B), np.diagonal(Z)
+    alike_b, alike_z = B / np.sqrt(np.outer(b, b)), Z / np.sqrt(np.outer(z, z))
     j, k = np.triu_indices(len(B), 1)
     h1, h2, h12 = _no_wider_than_an_angle(H.own[j, k], H.own[k, j], H.cross[j, k])
-    q1, q2, q12 = B[j, j] * Z[k, k], B[k, k] * Z[j, j], B[j, k] * Z[j, k]
-    half_trace = (h2 * q1 + h1 * q2 - 2 * h12 * q12) / (h1 * h2 - h12**2) / 2
-    product = (q1 * q2 - q12**2) / (h1 * h2 - h12**2)
+    q1, q2 = b[j] * z[k], b[k] * z[j]
+    alike = np.clip(alike_b[j, k] * alike_z[j, k], SINGULAR - 1, 1 - SINGULAR)
+    product = q1 * q2 * (1 - alike**2) / (h1 * h2 - h12**2)
+    half_trace = (h2 * q1 + h1 * q2 - 2 * h12 * alike * np.sqrt(q1 * q2)) / (h1 * h2 - h12**2) / 2
     larger = half_trace + np.sqrt(np.maximum(half_trace**2 - product, 0.0))
     pairs = rigid_gain(larger) + rigid_gain(product / larger)
-    # Beyond its pairs Q is coupled too: log|Q| = K log|B| + K log|Z| is below the sum over pairs.
-    of_pairs = np.sum(np.log(q1 * q2 - q12**2)) + np.sum(np.log(np.diagonal(B) * np.diagonal(Z)))
-    whole = len(B) * (np.linalg.slogdet(B)[1] + np.linalg.slogdet(Z)[1])
-    return max(0.0, float(np.sum(diagonal) + np.sum(pairs) + 0.5 * (whole - of_pairs)))
+    # log|Q| = K log|B| + K log|Z| is below the sum of log|Q| over pairs: Q couples them too.
+    coupled = len(B) * (_log_det(alike_b) + _log_det(alike_z)) - np.sum(np.log(1 - alike**2))
+    gain = np.sum(rigid_gain(b * z / np.diagonal(H.own))) + np.sum(pairs) + 0.5 * coupled
+    return max(0.0, float(gain))
+
+
+def _log_det(correlation: np.ndarray) -> float:
+    return float(np.sum(np.log(np.maximum(np.linalg.eigvalsh(correlation), SINGULAR))))
 
 
 def _no_wider_than_an_angle(h1: np.ndarray, h2: np.ndarray, h12: np.ndarray) -> tuple[np.ndarray, ...]:

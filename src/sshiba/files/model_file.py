@@ -101,6 +101,7 @@ def pack(fit: Fitted) -> tuple[dict[str, Any], dict[str, np.ndarray]]:
         "index": tagged_index(fit.index),
         "result": {
             "elbo": fit.elbo,
+            "log_evidence": fit.log_evidence,
             "n_iter": fit.n_iter,
             "converged": fit.converged,
             "sharpness": list(fit.sharpness),
@@ -138,10 +139,11 @@ def unpack(header: dict[str, Any], arrays: dict[str, np.ndarray]) -> Fitted:
         factors_std=arrays["factors_std"],
         r2=arrays["r2"],
         elbo=result["elbo"],
+        log_evidence=result.get("log_evidence"),
         elbo_path=arrays["elbo_path"],
         n_iter=result["n_iter"],
         converged=result["converged"],
-        restarts=tuple(Restart(**row, path=arrays[f"path.{i}"]) for i, row in enumerate(result["inits"])),
+        restarts=tuple(unpack_restart(row, arrays[f"path.{i}"]) for i, row in enumerate(result["inits"])),
         provenance={str(key): str(value) for key, value in header["provenance"].items()},
         settings=settings,
         reading=header.get("reading"),
@@ -168,6 +170,11 @@ def unpack_columns(header: Mapping[str, Any], codings: Mapping[str, Coding]) -> 
     if not set(of_views) <= set(columns):
         raise ModelFileError("some columns of its views are not among those of its table")
     return columns
+
+
+def unpack_restart(row: Mapping[str, Any], path: np.ndarray) -> Restart:
+    """How a restart ended; the first files did not keep its log evidence."""
+    return Restart(**{"log_evidence": None, **row}, path=path)
 
 
 def unpack_priors(stored: Mapping[str, Any]) -> Priors:
