@@ -13,6 +13,7 @@ import sys
 import warnings
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
@@ -99,6 +100,16 @@ class Model:
         gradient = [(dw + more_w).reshape(len(w), -1), db + more_b, dtau, dgamma, dz]
         return value + of_data, np.concatenate(gradient, axis=1)
 
+    @cached_property
+    def patterns(self) -> list[tuple[np.ndarray, int, np.ndarray, np.ndarray]]:
+        """Of real rows with the same holes: which features they have, their number, their sum and XᵀX."""
+        x, seen = np.hstack([c.target for c in self.coded]), np.hstack([mask(c) for c in self.coded])
+        out = []
+        for pattern in np.unique(seen[seen.any(axis=1)], axis=0):
+            own = x[(seen == pattern).all(axis=1)][:, pattern]
+            out.append((np.flatnonzero(pattern), len(own), own.sum(axis=0), own.T @ own))
+        return out
+
     def slices(self) -> list[tuple[ViewSpec, slice, slice, slice]]:
         """Of each view: where its features, its log tau and its log gamma are."""
         out, d, t, g = [], 0, 0, 0
@@ -112,12 +123,10 @@ class Model:
     def rows(self, w: np.ndarray, b: np.ndarray, tau: np.ndarray, z: np.ndarray) -> tuple[np.ndarray, list[np.ndarray]]:
         """Real rows are N(b, C), C = W Wᵀ + 1/tau: the log density, and the gradients in W, b, log tau (and no Z)."""
         value, dw, db, dtau = np.zeros(len(w)), np.zeros_like(w), np.zeros_like(b), np.zeros_like(tau)
-        x, seen = np.hstack([c.target for c in self.coded]), np.hstack([mask(c) for c in self.coded])
-        for pattern in np.unique(seen[seen.any(axis=1)], axis=0):
-            own = x[(seen == pattern).all(axis=1)][:, pattern]
-            W, B, T, n = w[:, pattern], b[:, pattern], tau[:, pattern], len(own)
-            cross = own.sum(axis=0)[None, :, None] * B[:, None, :]
-            S = own.T @ own - cross - np.swapaxes(cross, 1, 2) + n * B[:, :, None] * B[:, None, :]
+        for pattern, n, total, squares in self.patterns:
+            W, B, T = w[:, pattern], b[:, pattern], tau[:, pattern]
+            cross = total[None, :, None] * B[:, None, :]
+            S = squares - cross - np.swapaxes(cross, 1, 2) + n * B[:, :, None] * B[:, None, :]
             A = T[:, :, None] * W
             M = np.eye(self.n_components) + np.swapaxes(W, 1, 2) @ A
             V = A @ np.linalg.inv(M)  # C⁻¹ W
@@ -127,7 +136,7 @@ class Model:
             value -= n * W.shape[1] * HALF_LOG_2PI + 0.5 * n * log_det + 0.5 * diagonal.sum(axis=1)
             dw[:, pattern] += YV - n * V
             dtau[:, pattern] += 0.5 * (n * (1 - np.sum(V * W, axis=2)) - diagonal + np.sum(YV * W, axis=2))
-            rest = own.sum(axis=0) - n * B
+            rest = total - n * B
             db[:, pattern] += T * rest - (V @ (np.swapaxes(A, 1, 2) @ rest[:, :, None]))[:, :, 0]
         return value, [dw, db, dtau, z]
 

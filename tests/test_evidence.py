@@ -10,8 +10,9 @@ import pytest
 from cases import Problem, covariances, make_problem
 from scipy.linalg import expm
 from sklearn.datasets import load_iris
+from sklearn.exceptions import ConvergenceWarning
 
-from sshiba import SSHIBA, Real, load
+from sshiba import SSHIBA, Binary, Real, load
 from sshiba.core import evidence
 from sshiba.core.bound import elbo
 from sshiba.core.evidence import (
@@ -26,12 +27,12 @@ from sshiba.core.evidence import (
 from sshiba.core.global_step import global_step
 from sshiba.core.rotation import Objective, find_rotation, objective, rotate
 from sshiba.core.spec import ModelSpec
-from sshiba.core.state import Posterior, Stats
+from sshiba.core.state import Posterior
 from sshiba.core.w_moments import feature_gamma
-from sshiba.fitting.budget import FitOptions
 from sshiba.fitting.loop import Fit
-from sshiba.fitting.restarts import Restarts, run_restarts
+from sshiba.fitting.restarts import Restarts, best_place
 from sshiba.fitting.sweep import State, sweep
+from sshiba.report.content import content
 
 KINDS = {
     "complete": [Real()],
@@ -218,3 +219,90 @@ def test_an_idle_factor_gains_next_to_nothing() -> None:
     of_two = sum(elbo(both, stats_of_two, problem.spec).values())
     gain = log_evidence(posterior, stats, problem.spec, bound) - bound
     assert gain == pytest.approx(log_evidence(both, stats_of_two, problem.spec, of_two) - of_two, abs=2.5)
+
+
+# ---------------------------------------------------------------------------------------------- against the truth
+
+# Number of factors, log evidence and its standard error, by benchmarks/evidence.py: sequential Monte Carlo, four runs.
+TRUTHS = {"iris": (3, -572.0, 0.07), "iris, holes": (2, -522.2, 0.06)}
+
+
+def iris(holes: bool) -> dict[str, np.ndarray]:
+    x = load_iris().data
+    return {"x": np.where(np.random.default_rng(0).random(x.shape) < 0.2, np.nan, x) if holes else x}
+
+
+@pytest.mark.parametrize("name", TRUTHS)
+def test_most_of_the_gap_to_the_truth_is_closed(name: str) -> None:
+    n_components, truth, error = TRUTHS[name]
+    model = SSHIBA(n_components, random_state=0).fit(iris("holes" in name))
+    assert model.n_components_ == n_components
+    assert (model.log_evidence_ - model.elbo_) / (truth - model.elbo_) > 0.6
+    assert model.log_evidence_ < truth + 3 * error
+
+
+def test_the_number_of_factors_is_that_of_the_highest_log_evidence() -> None:
+    """Of iris two factors have the higher bound, three the higher log evidence: -572.0, against -582.3 in truth."""
+    three, two = (SSHIBA(n, random_state=0).fit(iris(holes=False)) for n in (4, 2))
+    assert (three.n_components_, two.n_components_) == (3, 2)
+    assert three.elbo_ < two.elbo_
+    assert three.log_evidence_ > two.log_evidence_ + 5
+
+
+# ---------------------------------------------------------------------------------------------------- where it shows
+
+
+def ended(bound: float, value: float | None) -> Fit:
+    return Fit(replace(fitted("complete")[1], bound=bound), [bound], 1, True, 0.0, log_evidence=value)
+
+
+@pytest.mark.parametrize(
+    ("values", "best"), [([-5.0, -3.0, -4.0], 1), ([-5.0, None, -4.0], 2), ([-3.0, -3.0, -3.0], 0)]
+)
+def test_restarts_are_judged_by_their_log_evidence_if_all_have_one(values: list[float | None], best: int) -> None:
+    fits = [ended(bound, value) for bound, value in zip([-11.0, -12.0, -10.0], values)]
+    restarts = Restarts(())
+    for fit in fits:
+        restarts = restarts.add(fit)
+    assert best_place(restarts.all) == best
+    assert restarts.best is fits[best]
+
+
+@pytest.fixture(scope="module")
+def model() -> SSHIBA:
+    return SSHIBA(4, n_init=3, random_state=1).fit(iris(holes=True))
+
+
+def test_the_estimator_shows_it(model: SSHIBA) -> None:
+    best = model.inits_["best"]
+    assert model.log_evidence_ == model.inits_["log_evidence"][best].item() == model.inits_["log_evidence"].max()
+    assert model.elbo_ == model.inits_["elbo"][best].item()
+    assert model.log_evidence_ > model.elbo_
+
+
+def test_the_model_file_holds_it(model: SSHIBA, tmp_path: Path) -> None:
+    model.save(tmp_path / "iris.sshiba")
+    again = load(tmp_path / "iris.sshiba")
+    assert again.log_evidence_ == model.log_evidence_
+    assert again.inits_["log_evidence"].tolist() == model.inits_["log_evidence"].tolist()
+
+
+def test_the_report_shows_it_beside_the_bound(model: SSHIBA) -> None:
+    part = content(model.fitted_, None, None, 0.0)["convergence"]
+    place = part["columns"].index("log evidence")
+    assert part["columns"][place - 1] == "bound"
+    assert part["restarts"][part["best"]][place] == f"{model.log_evidence_:,.1f}"
+    assert f"log evidence about {model.log_evidence_:,.1f}" in part["words"]
+
+
+def test_where_it_is_not_derived_the_bound_stands_alone() -> None:
+    yes = {"x": (iris(holes=False)["x"] > np.median(iris(holes=False)["x"], axis=0)).astype(float)}
+    model = SSHIBA(2, {"x": Binary(link="logit", noise="learned")}, n_init=2, max_iter=30, random_state=0)
+    with pytest.warns(ConvergenceWarning):
+        model.fit(yes)
+    assert model.log_evidence_ is None
+    assert model.inits_["log_evidence"].isna().all()
+    assert model.elbo_ == model.inits_["elbo"].max()
+    part = content(model.fitted_, None, None, 0.0)["convergence"]
+    assert "log evidence" not in part["columns"]
+    assert "evidence" not in part["words"]

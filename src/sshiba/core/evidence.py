@@ -34,8 +34,10 @@ WIDEST_ANGLE = (pi / 2) ** 2 / (2 * pi)  # variance of an angle: a Gaussian of t
 def log_evidence(posterior: Posterior, stats: Stats, spec: ModelSpec, bound: float) -> float | None:
     """The bound and an estimate of what it loses, in nats; O(D K² + K³) where features share their rows.
 
-    An estimate, not a bound. `stats` are those of a sweep near convergence.
+    An estimate, not a bound. `stats` are those of a sweep near convergence. None where a latent view learns its noise.
     """
+    if any(view.likelihood.latent and view.tau_prior is not None for view in spec.views):
+        return None
     posterior, stats, rise = best_axes(posterior, stats, spec)
     about_z = information_about_z(posterior, stats, spec)
     H = rotation_curvature(objective(posterior, stats, spec))
