@@ -11,20 +11,18 @@ import logging
 import os
 import sys
 import warnings
-from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 from typing import Any
 
 import numpy as np
-from scipy.special import gammaln, log_ndtr, logsumexp
+from scipy.special import gammaln, logsumexp
 from sklearn.datasets import load_breast_cancer, load_diabetes, load_iris, load_wine
 
-from sshiba import Binary, Categorical, Real
+from sshiba import Real
 from sshiba.core.coded import CodedView
 from sshiba.core.evidence import log_evidence
-from sshiba.core.likelihoods import Gaussian, Logistic, Threshold
 from sshiba.core.spec import ModelSpec, Priors, ViewSpec
 from sshiba.core.state import Gamma
 from sshiba.data.reading import read_training
@@ -37,8 +35,6 @@ HALF_LOG_2PI = 0.5 * np.log(2 * np.pi)
 FILES = "uci_tables", "nutrimouse", "tab_heart_cleveland"
 RUNS, PARTICLES = 4, 400
 MOVES, LEAPS = 3, 8  # of Hamiltonian Monte Carlo after each step
-NODES, NODE_WEIGHTS = np.polynomial.hermite_e.hermegauss(40)
-LOG_NODE_WEIGHTS = np.log(NODE_WEIGHTS) - HALF_LOG_2PI
 
 
 # ------------------------------------------------------------------------------------------------------- the model
@@ -46,18 +42,11 @@ LOG_NODE_WEIGHTS = np.log(NODE_WEIGHTS) - HALF_LOG_2PI
 
 @dataclass(frozen=True)
 class Model:
-    """log p(data, theta) with alpha integrated out; theta holds W, b, log tau, log gamma, and Z where there are labels.
-
-    Without labels Z is integrated out too, and rows with the same holes count together.
-    """
+    """log p(data, theta) of real views with Z and alpha integrated out; theta holds W, b, log tau and log gamma."""
 
     spec: ModelSpec
     coded: tuple[CodedView, ...]
     n_components: int
-
-    @property
-    def labelled(self) -> bool:
-        return any(view.likelihood.latent for view in self.spec.views)
 
     @property
     def n_rows(self) -> int:
@@ -65,44 +54,38 @@ class Model:
 
     @property
     def sizes(self) -> list[int]:
-        views, k = self.spec.views, self.n_components
-        n_features = sum(view.n_features for view in views)
-        n_tau = sum(0 if view.tau_prior is None else len(view.tau_prior.shape) for view in views)
-        n_gamma = sum(view.n_features for view in views if view.select_features)
-        return [n_features * k, n_features, n_tau, n_gamma, self.n_rows * k if self.labelled else 0]
+        """Of W, b, log tau and log gamma."""
+        _, features, taus, gammas = self.slices()[-1]
+        return [features.stop * self.n_components, features.stop, taus.stop, gammas.stop]
 
     def density(self, theta: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """The value and its gradient, for each of the particles."""
-        flat, b, log_tau, log_gamma, z = np.split(theta, np.cumsum(self.sizes)[:-1], axis=1)
+        flat, b, log_tau, log_gamma = np.split(theta, np.cumsum(self.sizes)[:-1], axis=1)
         w = flat.reshape(len(flat), -1, self.n_components)
         tau, value = np.empty_like(b), np.zeros(len(b))
         dw, db, dtau, dgamma = (np.zeros_like(part) for part in (w, b, log_tau, log_gamma))
         for view, own, taus, gammas in self.slices():
-            tau[:, own] = view.tau_fixed if view.tau_prior is None else np.exp(log_tau[:, taus])
+            tau[:, own] = np.exp(log_tau[:, taus])
             gamma = np.exp(log_gamma[:, gammas]) if view.select_features else np.ones((len(w), view.n_features))
             of_w, dw[:, own], of_gamma = weights_prior(w[:, own], gamma, view)
-            value += of_w + np.sum(
-                0.5 * np.log(view.b_precision / (2 * np.pi)) - view.b_precision * b[:, own] ** 2 / 2, axis=1
-            )
-            db[:, own] = -view.b_precision * b[:, own]
+            beta = view.b_precision
+            value += of_w + np.sum(0.5 * np.log(beta) - HALF_LOG_2PI - beta * b[:, own] ** 2 / 2, axis=1)
+            db[:, own] = -beta * b[:, own]
             if view.select_features:
                 of_prior, slope = log_gamma_prior(log_gamma[:, gammas], view.gamma_prior)
                 value, dgamma[:, gammas] = value + of_prior, of_gamma + slope
-            if view.tau_prior is not None:
-                of_prior, dtau[:, taus] = log_gamma_prior(log_tau[:, taus], view.tau_prior)
-                value += of_prior
-        of_data, (more_w, more_b, more_tau, dz) = (self.given_z if self.labelled else self.rows)(w, b, tau, z)
-        for view, own, taus, _ in self.slices():
-            if view.tau_prior is not None:
-                dtau[:, taus] += (
-                    more_tau[:, own] if taus.stop - taus.start > 1 else more_tau[:, own].sum(1, keepdims=True)
-                )
-        gradient = [(dw + more_w).reshape(len(w), -1), db + more_b, dtau, dgamma, dz]
+            of_prior, dtau[:, taus] = log_gamma_prior(log_tau[:, taus], view.tau_prior)
+            value += of_prior
+        of_data, (more_w, more_b, more_tau) = self.rows(w, b, tau)
+        for _, own, taus, _ in self.slices():
+            each = taus.stop - taus.start > 1
+            dtau[:, taus] += more_tau[:, own] if each else more_tau[:, own].sum(axis=1, keepdims=True)
+        gradient = [(dw + more_w).reshape(len(w), -1), db + more_b, dtau, dgamma]
         return value + of_data, np.concatenate(gradient, axis=1)
 
     @cached_property
     def patterns(self) -> list[tuple[np.ndarray, int, np.ndarray, np.ndarray]]:
-        """Of real rows with the same holes: which features they have, their number, their sum and XᵀX."""
+        """Of rows with the same holes: which features they have, their number, their sum and XᵀX."""
         x, seen = np.hstack([c.target for c in self.coded]), np.hstack([mask(c) for c in self.coded])
         out = []
         for pattern in np.unique(seen[seen.any(axis=1)], axis=0):
@@ -114,14 +97,17 @@ class Model:
         """Of each view: where its features, its log tau and its log gamma are."""
         out, d, t, g = [], 0, 0, 0
         for view in self.spec.views:
-            n_tau = 0 if view.tau_prior is None else len(view.tau_prior.shape)
-            ends = d + view.n_features, t + n_tau, g + (view.n_features if view.select_features else 0)
+            ends = (
+                d + view.n_features,
+                t + len(view.tau_prior.shape),
+                g + (view.n_features if view.select_features else 0),
+            )
             out.append((view, slice(d, ends[0]), slice(t, ends[1]), slice(g, ends[2])))
             d, t, g = ends
         return out
 
-    def rows(self, w: np.ndarray, b: np.ndarray, tau: np.ndarray, z: np.ndarray) -> tuple[np.ndarray, list[np.ndarray]]:
-        """Real rows are N(b, C), C = W Wᵀ + 1/tau: the log density, and the gradients in W, b, log tau (and no Z)."""
+    def rows(self, w: np.ndarray, b: np.ndarray, tau: np.ndarray) -> tuple[np.ndarray, list[np.ndarray]]:
+        """Rows are N(b, C), C = W Wᵀ + 1/tau: the log density, and the gradients in W, b and log tau."""
         value, dw, db, dtau = np.zeros(len(w)), np.zeros_like(w), np.zeros_like(b), np.zeros_like(tau)
         for pattern, n, total, squares in self.patterns:
             W, B, T = w[:, pattern], b[:, pattern], tau[:, pattern]
@@ -138,34 +124,12 @@ class Model:
             dtau[:, pattern] += 0.5 * (n * (1 - np.sum(V * W, axis=2)) - diagonal + np.sum(YV * W, axis=2))
             rest = total - n * B
             db[:, pattern] += T * rest - (V @ (np.swapaxes(A, 1, 2) @ rest[:, :, None]))[:, :, 0]
-        return value, [dw, db, dtau, z]
-
-    def given_z(self, w: np.ndarray, b: np.ndarray, tau: np.ndarray, z: np.ndarray) -> tuple[np.ndarray, list]:
-        """Z and what was observed given Z, with the x of labels integrated out."""
-        z = z.reshape(len(z), self.n_rows, self.n_components)
-        value = np.sum(-0.5 * z**2 - HALF_LOG_2PI, axis=(1, 2))
-        y, dtau = z @ np.swapaxes(w, 1, 2) + b[:, None, :], np.zeros_like(tau)
-        dy = np.empty_like(y)
-        for (view, own, _, _), coded in zip(self.slices(), self.coded):
-            seen = mask(coded)
-            if isinstance(view.likelihood, Gaussian):
-                rest = np.where(seen, coded.target - y[:, :, own], 0.0)
-                square = np.sum(rest**2, axis=1) * tau[:, own]
-                value += np.sum(seen.sum(axis=0) * (0.5 * np.log(tau[:, own]) - HALF_LOG_2PI) - 0.5 * square, axis=1)
-                dtau[:, own] = 0.5 * (seen.sum(axis=0) - square)
-                dy[:, :, own] = tau[:, None, own] * rest
-            else:
-                log_p, slope = label_likelihood(view)(coded.target, y[:, :, own])
-                value += np.sum(np.where(seen[:, : log_p.shape[2]], log_p, 0.0), axis=(1, 2))
-                dy[:, :, own] = np.where(seen, slope, 0.0)
-        dz = dy @ w - z
-        return value, [np.swapaxes(dy, 1, 2) @ z, dy.sum(axis=1), dtau, dz.reshape(len(z), -1)]
+        return value, [dw, db, dtau]
 
 
 def mask(coded: CodedView) -> np.ndarray:
-    """What was seen, (N, D); of labels (N, 1)."""
-    shape = coded.target.shape if coded.target.ndim == 2 else (len(coded.target), 1)
-    return np.broadcast_to(np.True_ if coded.observed is None else coded.observed, shape)
+    """What was seen, (N, D)."""
+    return np.broadcast_to(np.True_ if coded.observed is None else coded.observed, coded.target.shape)
 
 
 def weights_prior(w: np.ndarray, gamma: np.ndarray, view: ViewSpec) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
@@ -184,42 +148,6 @@ def log_gamma_prior(log_x: np.ndarray, prior: Gamma) -> tuple[np.ndarray, np.nda
     a, r = prior.shape, prior.rate
     value = a * np.log(r) - gammaln(a) + a * log_x - r * np.exp(log_x)
     return np.sum(value, axis=1), a - r * np.exp(log_x)
-
-
-def label_likelihood(view: ViewSpec) -> Callable[[np.ndarray, np.ndarray], tuple[np.ndarray, np.ndarray]]:
-    """log p(t | y), and its slope in y, of labels: x ~ N(y, 1/tau) integrated out, where need be by quadrature."""
-    root = np.sqrt(view.tau_fixed)
-
-    def probit(t: np.ndarray, y: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        sign = root * (2 * t - 1)
-        log_p = log_ndtr(sign * y)
-        return log_p, sign * np.exp(-0.5 * (root * y) ** 2 - HALF_LOG_2PI - log_p)
-
-    def logit(t: np.ndarray, y: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        sign = 2 * t - 1
-        each = -np.logaddexp(0, -sign[..., None] * (y[..., None] + NODES / root))
-        log_p = logsumexp(each + LOG_NODE_WEIGHTS, axis=-1)
-        share = np.exp(each + LOG_NODE_WEIGHTS - log_p[..., None])
-        return log_p, sign * np.sum(share * (1 - np.exp(each)), axis=-1)
-
-    def classes(t: np.ndarray, y: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        own = np.arange(y.shape[2]) == t[:, None]
-        ahead = np.sum(np.where(own, y, 0.0), axis=2, keepdims=True) - y
-        a = NODES[:, None] + ahead[:, :, None, :]
-        each = np.where(own[:, None, :], 0.0, log_ndtr(a))
-        summed = each.sum(axis=3) + LOG_NODE_WEIGHTS
-        log_p = logsumexp(summed, axis=2)
-        ratio = np.where(own[:, None, :], 0.0, np.exp(-0.5 * a**2 - HALF_LOG_2PI - each))
-        slope = -np.einsum("pnu,pnuc->pnc", np.exp(summed - log_p[:, :, None]), ratio)
-        return log_p[:, :, None], slope - np.where(own, slope.sum(axis=2, keepdims=True), 0.0)
-
-    return (
-        logit
-        if isinstance(view.likelihood, Logistic)
-        else probit
-        if isinstance(view.likelihood, Threshold)
-        else classes
-    )
 
 
 # ------------------------------------------------------------------------------------------- sequential Monte Carlo
@@ -308,12 +236,11 @@ def reference(model: Model, state: State) -> tuple[np.ndarray, np.ndarray]:
     """Centre and spread of the first particles: wide, and on no side of the model's symmetries."""
     views = list(zip(state.posterior.views, model.spec.views))
     w_spread = [np.full(v.w_mean.size, max(0.3, float(np.sqrt(np.mean(v.w_second))))) for v, _ in views]
-    tau = [np.log(v.tau.mean) for v, spec in views if spec.tau_prior is not None]
+    tau = [np.log(v.tau.mean) for v, _ in views]
     gamma = [np.log(v.gamma.mean) for v, spec in views if spec.select_features]
-    n_w, _, n_tau, n_gamma, n_z = model.sizes
-    centre = [np.zeros(n_w), *(v.b_mean for v, _ in views), *tau, *gamma, np.zeros(n_z)]
-    b_spread = [np.full(len(v.b_mean), 1.0 if spec.likelihood.latent else 0.3) for v, spec in views]
-    return np.concatenate(centre), np.concatenate([*w_spread, *b_spread, np.ones(n_tau + n_gamma + n_z)])
+    n_w, n_b, n_tau, n_gamma = model.sizes
+    centre = [np.zeros(n_w), *(v.b_mean for v, _ in views), *tau, *gamma]
+    return np.concatenate(centre), np.concatenate([*w_spread, np.full(n_b, 0.3), np.ones(n_tau + n_gamma)])
 
 
 # -------------------------------------------------------------------------------------------------------- problems
@@ -330,7 +257,7 @@ def with_holes(x: np.ndarray, seed: int = 0) -> np.ndarray:
 
 
 def problems() -> dict[str, tuple[dict[str, Any], dict[str, Any], dict[str, Any]]]:
-    """Name -> data, view types, options (n_components, missing)."""
+    """Name -> data, view types, and options: n_components."""
     tables, mouse, heart = (np.load(Path(os.environ["SSHIBA_DATA"]) / f"{name}.npz") for name in FILES)
     iris, wine, numbers = load_iris(), load_wine().data, heart["X_num"].astype(float)
     real = {
@@ -360,36 +287,26 @@ def problems() -> dict[str, tuple[dict[str, Any], dict[str, Any], dict[str, Any]
     out["wine, selection"] = ({"x": wine[:, :6]}, {"x": Real(select_features=True)}, {})
     out["simulated, selection"] = ({"x": real["simulated, 3 factors"]}, {"x": Real(select_features=True)}, {})
     out["wine, 2 factors only"] = ({"x": wine[:, :10]}, {}, {"n_components": 2})
-    out["wine, mean-field holes"] = ({"x": with_holes(wine[:, :6])}, {}, {"missing": "mean-field"})
-    out["iris, classes"] = ({"x": iris.data[::3], "y": iris.target[::3]}, {"y": Categorical()}, {})
-    yes = (numbers[::6] > np.nanmedian(numbers, axis=0)).astype(float)
-    out["heart, yes / no"] = ({"x": yes}, {"x": Binary()}, {})
-    yes = (wine[::3, 5:11] > np.median(wine[:, 5:11], axis=0)).astype(float)
-    out["wine, yes / no"] = ({"x": yes}, {"x": Binary()}, {})
-    out["wine, logit"] = ({"x": yes}, {"x": Binary(link="logit")}, {})
-    out["wine, numbers and yes / no"] = ({"x": wine[::3, :4], "t": yes[:, :4]}, {"t": Binary()}, {})
     return out
 
 
-def fitted(
-    data: dict[str, Any], types: dict[str, Any], n_components: int = 50, missing: str = "exact"
-) -> tuple[Model, State]:
+def fitted(data: dict[str, Any], types: dict[str, Any], n_components: int = 50) -> tuple[Model, State]:
     schema, coded, index = read_training(data, types, "float64")
-    spec = schema.model_spec(len(index), Priors(), missing)
+    spec = schema.model_spec(len(index), Priors(), "exact")
     n_components = min(n_components, schema.n_dimensions, len(index))
-    rows = make_rows(list(coded.values()), spec, n_components, missing)
+    rows = make_rows(list(coded.values()), spec, n_components)
     options = FitOptions(tol=1e-7 * schema.n_observed)
     best = run_restarts(rows, n_components, options, np.random.SeedSequence(0).spawn(1)).best
     assert best is not None
     return Model(spec, tuple(coded.values()), best.state.posterior.n_components), best.state
 
 
-def truth(model: Model, state: State, n_runs: int = RUNS, n_particles: int = PARTICLES) -> tuple[float, float]:
+def truth(model: Model, state: State) -> tuple[float, float]:
     """The log evidence and its standard error."""
     first = reference(model, state)
-    found = np.array([estimate(model, *first, n_particles, seed) for seed in range(n_runs)])
-    mean = float(logsumexp(found) - np.log(n_runs))
-    return mean, float(np.std(np.exp(found - mean), ddof=1) / np.sqrt(n_runs))
+    found = np.array([estimate(model, *first, PARTICLES, seed) for seed in range(RUNS)])
+    mean = float(logsumexp(found) - np.log(RUNS))
+    return mean, float(np.std(np.exp(found - mean), ddof=1) / np.sqrt(RUNS))
 
 
 def main(words: list[str]) -> None:
@@ -403,14 +320,13 @@ def main(words: list[str]) -> None:
         model, state = fitted(data, types, **options)
         assert state.stats is not None
         found = log_evidence(state.posterior, state.stats, model.spec, state.bound)
+        assert found is not None
         true, error = truth(model, state)
         size = f"{model.n_rows:4d} {sum(v.n_features for v in model.spec.views):3d} {model.n_components:2d}"
-        share, corrected = np.nan, "-"
-        if found is not None:
-            share, corrected = (found - state.bound) / (true - state.bound), f"{found:.1f}"
-            shares.append(share)
-            above.append(found - true)
-        print(f"{name:27s} {size} {true:9.1f} {error:5.2f} {state.bound:9.1f} {corrected:>9s} {share:6.0%}", flush=True)
+        shares.append((found - state.bound) / (true - state.bound))
+        above.append(found - true)
+        values = f"{true:9.1f} {error:5.2f} {state.bound:9.1f} {found:9.1f} {shares[-1]:6.0%}"
+        print(f"{name:27s} {size} {values}", flush=True)
     print(f"{np.mean(shares):.0%} of the gap on average; at most {max(above):+.1f} nats above the truth")
 
 

@@ -12,7 +12,7 @@ from scipy.linalg import expm
 from sklearn.datasets import load_iris
 from sklearn.exceptions import ConvergenceWarning
 
-from sshiba import SSHIBA, Binary, Real, load
+from sshiba import SSHIBA, Categorical, Real, load
 from sshiba.core import evidence
 from sshiba.core.bound import elbo
 from sshiba.core.evidence import (
@@ -295,11 +295,15 @@ def test_the_report_shows_it_beside_the_bound(model: SSHIBA) -> None:
     assert f"log evidence about {model.log_evidence_:,.1f}" in part["words"]
 
 
-def test_where_it_is_not_derived_the_bound_stands_alone() -> None:
-    yes = {"x": (iris(holes=False)["x"] > np.median(iris(holes=False)["x"], axis=0)).astype(float)}
-    model = SSHIBA(2, {"x": Binary(link="logit", noise="learned")}, n_init=2, max_iter=30, random_state=0)
+@pytest.mark.parametrize("missing", ["exact", "mean-field"])
+def test_where_it_is_not_derived_the_bound_stands_alone(missing: str) -> None:
+    """With labels, and with holes as variables."""
+    views = {"x": iris(holes=True)["x"]} | ({"y": load_iris().target} if missing == "exact" else {})
+    model = SSHIBA(
+        2, {"y": Categorical()} if "y" in views else None, n_init=2, max_iter=25, missing=missing, random_state=0
+    )
     with pytest.warns(ConvergenceWarning):
-        model.fit(yes)
+        model.fit(views)
     assert model.log_evidence_ is None
     assert model.inits_["log_evidence"].isna().all()
     assert model.elbo_ == model.inits_["elbo"].max()

@@ -34,9 +34,10 @@ WIDEST_ANGLE = (pi / 2) ** 2 / (2 * pi)  # variance of an angle: a Gaussian of t
 def log_evidence(posterior: Posterior, stats: Stats, spec: ModelSpec, bound: float) -> float | None:
     """The bound and an estimate of what it loses, in nats; O(D K² + K³) where features share their rows.
 
-    An estimate, not a bound. `stats` are those of a sweep near convergence. None where a latent view learns its noise.
+    An estimate, not a bound; `stats` are those of a sweep near convergence. Real views of any options, with holes or
+    without; None with labels and under missing="mean-field", where most of the loss is in q(x), which is not derived.
     """
-    if any(view.likelihood.latent and view.tau_prior is not None for view in spec.views):
+    if spec.mean_field or any(view.likelihood.latent for view in spec.views):
         return None
     posterior, stats, rise = best_axes(posterior, stats, spec)
     about_z = information_about_z(posterior, stats, spec)
@@ -90,13 +91,14 @@ def rotation_curvature(o: Objective) -> Curvature:
     """H: minus the Hessian of the rotation's objective in E, R = exp(E), where its gradient is 0.
 
     H(E) = tr(E zz Eᵀ) + 2 tr(E² zz) + volume tr(E²) + Σ_m c_m Σ_k (EᵀG_mE)_kk/rate_mk − (G_mE)_kk²/rate_mk². At the
-    best axes zz and the G_m are nearly diagonal, and only E_jk and E_kj are coupled.
+    best axes zz and the G_m are nearly diagonal, and only E_jk and E_kj are coupled. Where factors are far from that
+    in some view, the coefficient of E_jk² is kept at zz_kk.
     """
     zeta, g = np.diagonal(o.zz), np.diagonal(o.ww, axis1=1, axis2=2)
     share = o.ww / o.rates[:, None, :]
     own = zeta[None, :] + np.einsum("m,mjk->jk", o.strength, g[:, :, None] / o.rates[:, None, :] - share**2)
     cross = zeta[:, None] + zeta[None, :] + o.volume
-    return Curvature(own + np.diag(np.diagonal(cross)), cross)
+    return Curvature(np.maximum(own + np.diag(np.diagonal(cross)), zeta), cross)
 
 
 @dataclass(frozen=True)
@@ -124,8 +126,7 @@ def rotation_information(zz: np.ndarray, n_rows: int, about: AboutZ) -> tuple[np
 
     w̄_d moves by Eᵀw̄_d, seen with Σ_d⁻¹ ≈ τ_d zz: T̄ ⊗ zz. z̄_n moves by −E z̄_n, seen with P_n: P ⊗ Σ z̄_n z̄_nᵀ. The two
     are nearly alike, so that B = T̄ + P, and Z is the mean of the others with the traces as weights. Σ z̄_n z̄_nᵀ is
-    zz − N P⁻¹, exact where rows share their holes, and else right in Σ P_n z̄_n z̄_nᵀ. The means of rows with latent
-    cells move with x; q(x) is not turned, and zz holds their second moments.
+    zz − N P⁻¹, exact where rows share their holes, and else right in Σ P_n z̄_n z̄_nᵀ.
     """
     rows, features = float(np.trace(about.precision)), float(np.trace(about.by_means))
     Z = zz - rows / (rows + features) * n_rows * np.linalg.inv(about.precision)
