@@ -22,6 +22,7 @@ from sshiba.core.evidence import (
     rotation_curvature,
     rotation_gain,
     rotation_information,
+    shift_forms,
     weak_gain,
 )
 from sshiba.core.global_step import global_step
@@ -43,7 +44,7 @@ KINDS = {
 
 
 @cache
-def fitted(kind: str, n: int = 80, n_sweeps: int = 200) -> tuple[Problem, State]:
+def fitted(kind: str, n: int = 80, n_sweeps: int = 120) -> tuple[Problem, State]:
     """A small problem at its optimum, with the axes where the rotation puts them."""
     views = KINDS[kind]
     widths = [8, 5][: len(views)]
@@ -147,6 +148,27 @@ def test_rotation_gain_is_that_of_the_whole_eigenproblem(kind: str, monkeypatch:
     assert rotation_gain(rotation_curvature(o), B, Z) == pytest.approx(float(np.sum(rigid_gain(mu))), abs=0.2)
 
 
+@pytest.mark.parametrize("kind", KINDS)
+def test_curvature_and_information_of_a_shift(kind: str) -> None:
+    """Against draws of q whose log density is followed along c, and against the KL divergence of moved means."""
+    problem, state = fitted(kind)
+    rng, n_draws = np.random.default_rng(0), 5_000
+    means, precisions = means_of_z(problem, state.posterior)
+    precision = information_about_z(state.posterior, state.stats, problem.spec).precision
+    H, Q = shift_forms(state.posterior, state.stats, problem.spec, precision)
+    c = rng.standard_normal(3)
+    fall, divergence = len(means) * c @ c, float(np.sum(c @ precisions @ c))  # of log p(z), and of q(z)
+    for view, spec in zip(state.posterior.views, problem.spec.views):
+        roots = np.linalg.cholesky(covariances(view.w_cov))
+        w = view.w_mean + np.einsum("dij,sdj->sdi", roots, rng.standard_normal((n_draws, *view.w_mean.shape)))
+        b = view.b_mean + np.sqrt(view.b_var) * rng.standard_normal((n_draws, len(view.b_mean)))
+        log_p = [-0.5 * spec.b_precision * np.sum((b - s * w @ c) ** 2, axis=1) for s in (-1, 0, 1)]
+        fall -= spec.weight * np.mean(log_p[0] - 2 * log_p[1] + log_p[2])
+        divergence += spec.weight * np.sum((view.w_mean @ c) ** 2 / view.b_var)
+    assert c @ H @ c == pytest.approx(fall, rel=0.002)
+    assert c @ Q @ c == pytest.approx(divergence, rel=1e-6)
+
+
 def test_rigid_gain_is_what_mean_field_loses_on_a_gaussian() -> None:
     precision = np.array([[3.0, -2.6], [-2.6, 3.0]])
     lost = 0.5 * np.log(np.prod(np.diagonal(precision)) / np.linalg.det(precision))
@@ -158,7 +180,7 @@ def test_weak_couplings_are_half_their_variance() -> None:
     """Draws of q, and the couplings as they stand in log p."""
     problem, state = fitted("complete")
     view, spec = state.posterior.views[0], problem.spec.views[0]
-    rng, n_draws = np.random.default_rng(0), 4000
+    rng, n_draws = np.random.default_rng(0), 3000
     means, precisions = means_of_z(problem, state.posterior)
     z_cov = np.linalg.inv(precisions[0])
     error = problem.data[0].target - means @ view.w_mean.T - view.b_mean

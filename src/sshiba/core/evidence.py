@@ -46,7 +46,8 @@ def log_evidence(posterior: Posterior, stats: Stats, spec: ModelSpec, bound: flo
     used = np.flatnonzero(np.diagonal(B) * np.diagonal(Z) > np.diagonal(H.own))  # others are idle: q knows no E of them
     own = np.ix_(used, used)
     gain = rotation_gain(Curvature(H.own[own], H.cross[own]), B[own], Z[own])
-    gain += shift_gain(posterior, stats, spec, about_z.precision) + log_symmetries(posterior.n_components, len(used))
+    of_shift, known = shift_forms(posterior, stats, spec, about_z.precision)
+    gain += float(np.sum(rigid_gain(eigvalsh(known, of_shift)))) + log_symmetries(posterior.n_components, len(used))
     z_cov = np.linalg.inv(about_z.precision)
     for view, view_stats, view_spec in zip(posterior.views, stats.views, spec.views):
         gain += view_spec.weight * weak_gain(view, view_stats, view_spec, z_cov)
@@ -167,14 +168,16 @@ def _no_wider_than_an_angle(h1: np.ndarray, h2: np.ndarray, h12: np.ndarray) -> 
     return h1 + more, h2 + more, h12 - more
 
 
-def shift_gain(posterior: Posterior, stats: Stats, spec: ModelSpec, precision: np.ndarray) -> float:
-    """The same for Z → Z + c, b → b − W c: H = N I + Σ w β <w_d w_dᵀ>, Q = N P + Σ_d w w̄_d w̄_dᵀ/Var b_d."""
+def shift_forms(
+    posterior: Posterior, stats: Stats, spec: ModelSpec, precision: np.ndarray
+) -> tuple[np.ndarray, np.ndarray]:
+    """The same of Z → Z + c, b → b − W c: H = N I + Σ w β <w_d w_dᵀ>, Q = N P + Σ_d w w̄_d w̄_dᵀ/Var b_d."""
     H, Q = stats.n * np.eye(len(precision)), stats.n * precision
     for view, view_spec in zip(posterior.views, spec.views):
         beta = np.full(view_spec.n_features, view_spec.weight * view_spec.b_precision)
         H += weighted_ww(view, beta, beta[:, None] * view.w_mean, ColumnGroups.single(len(beta)))[0]
         Q += view_spec.weight * (view.w_mean.T / view.b_var) @ view.w_mean
-    return float(np.sum(rigid_gain(eigvalsh(Q, H))))
+    return H, Q
 
 
 def log_symmetries(n_components: int, n_used: int) -> float:
@@ -186,7 +189,7 @@ def log_symmetries(n_components: int, n_used: int) -> float:
 
 
 def weak_gain(view: ViewPosterior, stats: ViewStats, spec: ViewSpec, z_cov: np.ndarray) -> float:
-    """½ Var_q of the couplings in −½ τ_d (x_nd − z_n·w_d − b_d)² and −½ γ_d α_k w_dk² that keep the fit no freedom.
+    """½ Var_q of the other couplings, in −½ τ_d (x_nd − z_n·w_d − b_d)² and in −½ γ_d α_k w_dk².
 
     With e = x − z̄·w̄ − b̄, leverage h_d = τ_d w̄_dᵀ C w̄_d, C the covariance of z, and a the shape of τ_d or α_k:
 
