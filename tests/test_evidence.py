@@ -16,6 +16,7 @@ from sshiba import SSHIBA, Categorical, Real, load
 from sshiba.core import evidence
 from sshiba.core.bound import elbo
 from sshiba.core.evidence import (
+    Curvature,
     information_about_z,
     log_evidence,
     rigid_gain,
@@ -146,6 +147,32 @@ def test_rotation_gain_is_that_of_the_whole_eigenproblem(kind: str, monkeypatch:
     mu = np.linalg.eigvals(np.linalg.solve(hessian(o), Q)).real
     assert mu.min() > 1
     assert rotation_gain(rotation_curvature(o), B, Z) == pytest.approx(float(np.sum(rigid_gain(mu))), abs=0.2)
+
+
+def test_information_of_coupled_factors_is_taken_whole() -> None:
+    """B ⊗ Z is far from its pairs where factors are correlated; with a curvature alike in all E the sum is known."""
+    rng = np.random.default_rng(0)
+    B, Z = (M @ M.T + 2 * np.eye(4) for M in rng.standard_normal((2, 4, 4)))
+    flat = Curvature(np.full((4, 4), 5.0), np.zeros((4, 4)))
+    expected = float(np.sum(rigid_gain(np.linalg.eigvalsh(np.kron(1e3 * B, Z)) / 5)))
+    assert rotation_gain(flat, 1e3 * B, Z) == pytest.approx(expected, abs=0.01)
+
+
+def test_two_factors_that_nothing_tells_apart_turn_by_a_quarter_at_most() -> None:
+    """H is 0 along E_12 = −E_21 = the angle, and 2 across; Q is 1000 in all directions."""
+    free = Curvature(np.array([[4.0, 1.0], [1.0, 4.0]]), np.ones((2, 2)))
+    mu = np.array([250.0, 250.0, 500.0, 2000 * evidence.WIDEST_ANGLE])
+    assert rotation_gain(free, 1000 * np.eye(2), np.eye(2)) == pytest.approx(float(np.sum(rigid_gain(mu))), abs=1e-3)
+
+
+def test_moments_of_the_means_of_z() -> None:
+    problem, state = fitted("complete")
+    about = information_about_z(state.posterior, state.stats, problem.spec)
+    only_rows = replace(about, by_means=np.zeros((3, 3)))
+    means, precisions = means_of_z(problem, state.posterior)
+    np.testing.assert_allclose(about.precision, precisions.mean(axis=0), rtol=1e-9)
+    _, Z = rotation_information(state.stats.zz, state.stats.n, only_rows)
+    np.testing.assert_allclose(Z, means.T @ means, atol=0.02)
 
 
 @pytest.mark.parametrize("kind", KINDS)
