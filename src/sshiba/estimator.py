@@ -84,9 +84,21 @@ class SSHIBA(BaseEstimator):
         Seconds for the whole fit.
     verbose : int
         1 shows a progress bar.
+
+    Attributes
+    ----------
+    elbo_ : float
+        The bound at the end of the fit, in nats.
+    log_evidence_ : float or None
+        The bound corrected for most of what it loses: an estimate, to compare models of the same data by. None with
+        labels and under missing="mean-field".
+
+    All others are in the documentation, docs/api.md.
     """
 
     fitted_: Fitted
+    elbo_: float
+    log_evidence_: float | None
     n_components_: int
     n_iter_: int
     converged_: bool
