@@ -29,8 +29,12 @@ from sshiba.core.evidence import (
 from sshiba.core.global_step import global_step
 from sshiba.core.rotation import Objective, find_rotation, objective, rotate
 from sshiba.core.spec import ModelSpec
+from sshiba.core.start import random_posterior
 from sshiba.core.state import Posterior
 from sshiba.core.w_moments import feature_gamma
+from sshiba.engines import Rows
+from sshiba.fitting import loop
+from sshiba.fitting.budget import Budget, FitOptions
 from sshiba.fitting.loop import Fit
 from sshiba.fitting.restarts import Restarts, best_place
 from sshiba.fitting.sweep import State, sweep
@@ -296,6 +300,27 @@ def test_the_number_of_factors_is_that_of_the_highest_log_evidence() -> None:
     assert (three.n_components_, two.n_components_) == (3, 2)
     assert three.elbo_ < two.elbo_
     assert three.log_evidence_ > two.log_evidence_ + 5
+
+
+def test_a_factor_that_was_born_and_went_is_not_born_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Sweeps raise the bound, not the log evidence, and prune: without an end to births a run can go in circles."""
+    problem, state = fitted("complete")
+    limits = []
+
+    def bear(rows: Rows, state: State, options: FitOptions, budget: Budget, settled: bool, most: int) -> State | None:
+        limits.append(most)
+        if state.posterior.n_components == most:
+            return None
+        faint = random_posterior(rows.spec, 1, rows.groups, np.random.default_rng(0))
+        return State(state.posterior.add_factors(faint, 1e-6), state.local)
+
+    monkeypatch.setattr(loop, "try_other_size", bear)
+    options = FitOptions(max_iter=500, tol=1e-3, prune_tol=0.01)
+    fit = loop.run(problem.rows, loop.StartingPoint(state.posterior, 5), options)
+    assert fit.converged
+    assert limits[0] == 5
+    assert len(limits) > 1
+    assert set(limits[1:]) == {3}
 
 
 # ---------------------------------------------------------------------------------------------------- where it shows

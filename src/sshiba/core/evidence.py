@@ -47,7 +47,7 @@ def log_evidence(posterior: Posterior, stats: Stats, spec: ModelSpec, bound: flo
     own = np.ix_(used, used)
     gain = rotation_gain(Curvature(H.own[own], H.cross[own]), B[own], Z[own])
     of_shift, known = shift_forms(posterior, stats, spec, about_z.precision)
-    gain += float(np.sum(rigid_gain(eigvalsh(known, of_shift)))) + log_symmetries(posterior.n_components, len(used))
+    gain += float(np.sum(rigid_gain(eigvalsh(known, of_shift)))) + log_symmetries(len(used))
     z_cov = np.linalg.inv(about_z.precision)
     for view, view_stats, view_spec in zip(posterior.views, stats.views, spec.views):
         gain += view_spec.weight * weak_gain(view, view_stats, view_spec, z_cov)
@@ -180,9 +180,9 @@ def shift_forms(
     return H, Q
 
 
-def log_symmetries(n_components: int, n_used: int) -> float:
-    """Signs of the factors in use, and the places that all can have; idle ones are alike."""
-    return n_used * log(2) + lgamma(n_components + 1) - lgamma(n_components - n_used + 1)
+def log_symmetries(n_used: int) -> float:
+    """Signs and orders of the factors in use. An idle one adds no mode: a model is worth no more for having it."""
+    return n_used * log(2) + lgamma(n_used + 1)
 
 
 # ------------------------------------------------------------------------------------------------ weak couplings

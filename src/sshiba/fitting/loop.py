@@ -38,7 +38,7 @@ def run(
     budget = Budget(options, start.n_sweeps, stop_requests)
     state, path, converged = first_state(rows, start), list(start.path), False
     rotations = Schedule(options.rotate, max(WARM_UP, start.n_sweeps) + 1)
-    patience, most, grew = FIRST_TRIAL, start.n_components, False
+    patience, grown_to = FIRST_TRIAL, 0
 
     def so_far(interrupted: bool = False) -> Fit:
         return Fit(state, path, budget.n_sweeps, converged, budget.seconds, interrupted)
@@ -61,13 +61,13 @@ def run(
                 paused = now
             if pace < patience * options.tol and budget.n_sweeps > WARM_UP and rotating == options.rotate:
                 settled = pace < options.tol
+                size = state.posterior.n_components
+                most = size if size < grown_to else start.n_components  # one that came and went is not tried again
                 other = try_other_size(rows, state, options, budget, settled, most)
                 if other is not None:
-                    before, now = state.posterior.n_components, other.posterior.n_components
-                    if grew and now < before:  # sweeps raise the bound, not the log evidence: no going in circles
-                        most = now
-                    grew = grew or now > before
                     state = other
+                    if state.posterior.n_components > size:
+                        grown_to = state.posterior.n_components
                     path.append(state.bound)
                 elif not budget.exhausted:  # else the trial was cut short, and says nothing
                     converged = settled
