@@ -68,7 +68,7 @@ class SSHIBA(BaseEstimator):
         View name -> `Real()`, `Binary()` or `Categorical()`. Views that are not named are inferred, and logged.
         For one DataFrame also -> a column or a list of them, or (columns, type).
     n_init : int
-        Starts; the one with the highest bound is kept.
+        Starts; the one with the highest log evidence is kept, or with the highest bound where that is not known.
     start : "principal" or "random"
         The first start: along the principal components, or random as all others are.
     max_iter, tol : int, float
@@ -104,9 +104,21 @@ class SSHIBA(BaseEstimator):
         Seconds for the whole fit.
     verbose : int
         1 shows a progress bar.
+
+    Attributes
+    ----------
+    elbo_ : float
+        The bound at the end of the fit, in nats.
+    log_evidence_ : float or None
+        The bound corrected for most of what it loses: an estimate, to compare models of the same data by. None with
+        labels and under missing="mean-field".
+
+    All others are in the documentation, docs/api.md.
     """
 
     fitted_: Fitted
+    elbo_: float
+    log_evidence_: float | None
     n_components_: int
     n_iter_: int
     converged_: bool

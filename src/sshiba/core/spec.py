@@ -74,9 +74,10 @@ class ViewSpec:
 
 @dataclass(frozen=True)
 class ModelSpec:
-    """The views in order."""
+    """The views in order; `mean_field` is missing="mean-field": q(z) q(x), with holes as variables."""
 
     views: tuple[ViewSpec, ...]
+    mean_field: bool = False
 
 
 def view_spec(

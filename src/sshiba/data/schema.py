@@ -102,7 +102,7 @@ class Schema:
                 groups=view.groups,
             )
             views.append(one)
-        return ModelSpec(tuple(views))
+        return ModelSpec(tuple(views), mean_field=missing == "mean-field")
 
     def log_jacobian(self, data: Mapping[str, CodedView], n_rows: int) -> float:
         """Σ log scale over observed cells: log p(user's units) = log p(model's units) − this."""

@@ -103,6 +103,7 @@ def pack(fit: Fitted) -> tuple[dict[str, Any], dict[str, np.ndarray]]:
         "index": tagged_index(fit.index),
         "result": {
             "elbo": fit.elbo,
+            "log_evidence": fit.log_evidence,
             "n_iter": fit.n_iter,
             "converged": fit.converged,
             "sharpness": list(fit.sharpness),
@@ -140,6 +141,7 @@ def unpack(header: dict[str, Any], arrays: dict[str, np.ndarray]) -> Fitted:
         factors_std=arrays["factors_std"],
         r2=arrays["r2"],
         elbo=result["elbo"],
+        log_evidence=result.get("log_evidence"),
         elbo_path=arrays["elbo_path"],
         n_iter=result["n_iter"],
         converged=result["converged"],

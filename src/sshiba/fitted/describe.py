@@ -12,7 +12,7 @@ import pandas as pd
 from ..core.explained import feature_relevance
 from ..core.predictive import noise_variance
 from ..data.coding import labelled_frame
-from ..fitting.restarts import Restart
+from ..fitting.restarts import Restart, best_place
 from .fitted import Fitted
 from .search import Candidate, Search
 
@@ -34,6 +34,7 @@ def attributes(fit: Fitted) -> dict[str, Any]:
         "factors_std_": labelled_frame(factors_std, fit.factor_names, fit.index) if any_labelled else factors_std,
         "r2_": r2_table(fit),
         "elbo_": fit.elbo,
+        "log_evidence_": fit.log_evidence,
         "elbo_path_": fit.elbo_path,
         "n_iter_": fit.n_iter,
         "converged_": fit.converged,
@@ -71,9 +72,9 @@ def view_attributes(fit: Fitted, name: str) -> dict[str, Any]:
 
 
 def inits_table(restarts: Sequence[Restart]) -> pd.DataFrame:
-    """A row for each restart."""
+    """A row for each restart; a log evidence that is not derived is NaN."""
     table = pd.DataFrame([asdict(restart) for restart in restarts]).drop(columns="path")
-    return table.assign(best=np.arange(len(table)) == int(table["elbo"].argmax()))
+    return table.astype({"log_evidence": float}).assign(best=np.arange(len(table)) == best_place(restarts))
 
 
 def settings_row(candidate: Candidate) -> dict[str, Any]:

@@ -18,7 +18,7 @@ from ..core.spec import ModelSpec
 from ..core.state import Posterior
 from ..data.schema import Schema
 from ..engines import Rows
-from ..fitting.restarts import Restart, Restarts
+from ..fitting.restarts import Restart, Restarts, best_place
 from ..version import __version__
 from .inference import infer_factors
 from .search import Candidate, Search
@@ -37,6 +37,7 @@ class Fitted:
     factors_std: np.ndarray  # (N, K)
     r2: np.ndarray  # (K + 1, M): share of each view's variance, factor by factor and by all
     elbo: float
+    log_evidence: float | None  # None where it is not derived
     elbo_path: np.ndarray
     n_iter: int
     converged: bool
@@ -63,7 +64,7 @@ class Fitted:
 
     @property
     def best_restart(self) -> int:
-        return int(np.argmax([restart.elbo for restart in self.restarts]))
+        return best_place(self.restarts)
 
 
 def make_fitted(
@@ -99,6 +100,7 @@ def make_fitted(
         factors_std=std,
         r2=shares,
         elbo=float(best.state.bound),
+        log_evidence=best.log_evidence,
         elbo_path=np.asarray(best.path),
         n_iter=int(best.n_sweeps),
         converged=bool(best.converged),

@@ -91,4 +91,4 @@ def warn_unsettled() -> None:
 
 def unweighted(spec: ModelSpec) -> ModelSpec:
     """Every view counted once, as a likelihood needs it."""
-    return ModelSpec(tuple(replace(view, weight=1.0) for view in spec.views))
+    return replace(spec, views=tuple(replace(view, weight=1.0) for view in spec.views))

@@ -71,9 +71,9 @@ class Candidate:
 
     def spec(self, make_spec: Callable[[Priors], ModelSpec]) -> ModelSpec:
         """The model with these settings; `make_spec` is that of the data, given priors."""
-        views = make_spec(self.priors).views
-        own = [self.label_weight if view.likelihood.latent and view.weight == 1 else view.weight for view in views]
-        return ModelSpec(tuple(replace(view, weight=weight) for view, weight in zip(views, own)))
+        spec = make_spec(self.priors)
+        own = [self.label_weight if v.likelihood.latent and v.weight == 1 else v.weight for v in spec.views]
+        return replace(spec, views=tuple(replace(view, weight=weight) for view, weight in zip(spec.views, own)))
 
     def in_words(self) -> str:
         return KEEP[self.keep] + ("" if self.label_weight == 1 else f", labels with weight {self.label_weight:g}")
@@ -149,8 +149,9 @@ def run_search(
     n_folds = MOST_FOLDS if n_operations(data, spec, n_components) < FEW_OPERATIONS else 1
     order = rng.permutation(n_rows)
     parts = [order[i * n_test : (i + 1) * n_test] for i in range(min(n_folds, n_rows // max(n_test, 1)))]
-    folds = [fold for part in parts if (fold := make_fold(data, part, spec, rng)) is not None]
-    if not folds:
+    folds = [make_fold(data, part, spec, rng) for part in parts]
+    judged = [i for i in range(len(data)) if sum(fold.n_asked(i) for fold in folds) >= LEAST_HIDDEN]
+    if not judged or any(not view.observed_rows.any() for fold in folds for view in fold.training):
         return None
     n_components = min(n_components, n_rows - n_test)
     losses: list[Losses] = []
@@ -177,7 +178,7 @@ def run_search(
             if stop_requests:
                 raise KeyboardInterrupt
             found.append((judge(posterior, rows.spec, fold), posterior.n_components))
-        losses.append({i: np.concatenate([own[i] for own, _ in found if i in own]) for i in sorted(found[0][0])})
+        losses.append({i: np.concatenate([own[i] for own, _ in found]) for i in judged})
         sizes.append(max(size for _, size in found))
     scores = [{spec.views[i].name: score(own, spec.views[i]) for i, own in found.items()} for found in losses]
     return Search(tuple(candidates), tuple(scores), tuple(sizes), choose(losses, sizes, spec.views))
@@ -191,18 +192,16 @@ class Fold:
     test: list[CodedView]
     questions: list[Question]
 
+    def n_asked(self, i: int) -> int:
+        """Hidden cells of a view."""
+        return sum(int(question.hidden[i].sum()) for question in self.questions if i in question.hidden)
 
-def make_fold(
-    data: Sequence[CodedView], test_rows: np.ndarray, spec: ModelSpec, rng: np.random.Generator
-) -> Fold | None:
-    """None where nothing can be asked, or a view would have no row left to be fitted."""
+
+def make_fold(data: Sequence[CodedView], test_rows: np.ndarray, spec: ModelSpec, rng: np.random.Generator) -> Fold:
     is_test = np.zeros(len(data[0].target), dtype=bool)
     is_test[test_rows] = True
     test, training = ([view.take(np.flatnonzero(some)) for view in data] for some in (is_test, ~is_test))
-    questions = hide_in_turn(test, spec, rng)
-    if not questions or any(not view.observed_rows.any() for view in training):
-        return None
-    return Fold(training, test, questions)
+    return Fold(training, test, hide_in_turn(test, spec, rng))
 
 
 @dataclass(frozen=True)
@@ -214,18 +213,12 @@ class Question:
 
 
 def hide_in_turn(test: Sequence[CodedView], spec: ModelSpec, rng: np.random.Generator) -> list[Question]:
-    """Each cell of the views that have enough of them is asked for once."""
-    questions = []
+    """Each cell is asked for once."""
     latent = [view.likelihood.latent for view in spec.views]
     groups = [rng.permutation(view.n_features) % N_GROUPS for view in spec.views]
-    for group in range(N_GROUPS):
-        asked = {i: groups[i] == group for i in range(len(test)) if not latent[i]}
-        questions.append(ask(test, asked))
-    questions += [ask(test, {i: np.ones(1, dtype=bool)}) for i in range(len(test)) if latent[i]]
-    n_cells = [sum(int(q.hidden[i].sum()) for q in questions if i in q.hidden) for i in range(len(test))]
-    judged = {i for i, n in enumerate(n_cells) if n >= LEAST_HIDDEN}
-    kept = [replace(q, hidden={i: cells for i, cells in q.hidden.items() if i in judged}) for q in questions]
-    return [question for question in kept if question.hidden]
+    real = [i for i in range(len(test)) if not latent[i]]
+    questions = [ask(test, {i: groups[i] == group for i in real}) for group in range(N_GROUPS if real else 0)]
+    return questions + [ask(test, {i: np.ones(1, dtype=bool)}) for i in range(len(test)) if latent[i]]
 
 
 def ask(test: Sequence[CodedView], columns: Mapping[int, np.ndarray]) -> Question:
@@ -255,7 +248,7 @@ def judge(posterior: Posterior, spec: ModelSpec, fold: Fold) -> Losses:
             found = spec.views[i].likelihood.losses(fold.test[i].target, predicted[i][0])
             own = losses.setdefault(i, np.full(hidden.shape, np.nan))
             own[hidden] = np.reshape(found, hidden.shape)[hidden]
-    return dict(sorted(losses.items()))
+    return losses
 
 
 def score(losses: np.ndarray, view: ViewSpec) -> float:

@@ -6,6 +6,7 @@ import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
+from ..core.evidence import log_evidence
 from ..core.momentum import plain_sweeps
 from ..core.state import Posterior
 from ..engines.protocol import Rows
@@ -29,7 +30,7 @@ def run(
     on_pause: Callable[[Fit], object] | None = None,
     stop_requests: Sequence[int] = (),
 ) -> Fit:
-    """Sweep until the bound rises by less than `tol`, and neither a factor less nor one more gives a higher one.
+    """Sweep until the bound rises by less than `tol`, and neither a factor less nor one more gives a better model.
 
     `callback` is called after each sweep, `on_pause` with the present state now and then; a stop request ends the run.
     """
@@ -37,7 +38,7 @@ def run(
     budget = Budget(options, start.n_sweeps, stop_requests)
     state, path, converged = first_state(rows, start), list(start.path), False
     rotations = Schedule(options.rotate, max(WARM_UP, start.n_sweeps) + 1)
-    patience = FIRST_TRIAL
+    patience, grown_to = FIRST_TRIAL, 0
 
     def so_far(interrupted: bool = False) -> Fit:
         return Fit(state, path, budget.n_sweeps, converged, budget.seconds, interrupted)
@@ -56,14 +57,18 @@ def run(
                 callback(Progress(budget.n_sweeps, new.bound, rise, state.posterior.n_components, budget.seconds))
             now = time.perf_counter()
             if on_pause is not None and now - paused > options.pause and state.stats is not None:
-                on_pause(so_far(interrupted=True))
+                on_pause(with_evidence(rows, so_far(interrupted=True)))
                 paused = now
             slow = pace < patience * options.tol and budget.n_sweeps > WARM_UP and rotating == options.rotate
             if slow and state.stats is not None:  # else factors were pruned, and the bound is not known
                 settled = pace < options.tol
-                other = try_other_size(rows, state, options, budget, settled, start.n_components)
+                size = state.posterior.n_components
+                most = size if size < grown_to else start.n_components  # one that came and went is not tried again
+                other = try_other_size(rows, state, options, budget, settled, most)
                 if other is not None:
                     state = other
+                    if state.posterior.n_components > size:
+                        grown_to = state.posterior.n_components
                     path.append(state.bound)
                 elif not budget.exhausted:  # else the trial was cut short, and says nothing
                     converged = settled
@@ -71,8 +76,8 @@ def run(
     except KeyboardInterrupt:
         if len(path) == len(start.path):  # nothing was done yet that could be kept
             raise
-        return replace(with_statistics(rows, so_far()), interrupted=True)
-    return replace(with_statistics(rows, so_far()), interrupted=bool(stop_requests))
+        return replace(with_evidence(rows, so_far()), interrupted=True)
+    return replace(with_evidence(rows, so_far()), interrupted=bool(stop_requests))
 
 
 def first_state(rows: Rows, start: StartingPoint) -> State:
@@ -89,6 +94,14 @@ def with_statistics(rows: Rows, fit: Fit) -> Fit:
         return fit
     state = sweep(rows, fit.state, rotating=False)
     return replace(fit, state=state, path=[*fit.path, state.bound], n_sweeps=fit.n_sweeps + 1)
+
+
+def with_evidence(rows: Rows, fit: Fit) -> Fit:
+    """With the corrected log evidence of its end."""
+    fit = with_statistics(rows, fit)
+    end = fit.state
+    assert end.stats is not None
+    return replace(fit, log_evidence=log_evidence(end.posterior, end.stats, rows.spec, end.bound))
 
 
 @dataclass
@@ -127,7 +140,8 @@ class Progress:
 class Fit:
     """The end of one run, or where it was stopped by the user.
 
-    `path` holds the bound after each accepted sweep; `n_sweeps` counts all of them, those of trials too.
+    `path` holds the bound after each accepted sweep; `n_sweeps` counts all of them, those of trials too. `log_evidence`
+    is None where it is not derived.
     """
 
     state: State
@@ -136,6 +150,7 @@ class Fit:
     converged: bool
     seconds: float
     interrupted: bool = False
+    log_evidence: float | None = None
 
 
 @dataclass(frozen=True)

@@ -21,9 +21,13 @@ from .loop import Fit, Progress, StartingPoint, run
 
 @dataclass(frozen=True)
 class Restart:
-    """How one random start ended, and the bound after each of its sweeps."""
+    """How one random start ended, and the bound after each of its sweeps.
+
+    `log_evidence` is the bound corrected for what it loses, None where that is not derived.
+    """
 
     elbo: float
+    log_evidence: float | None
     n_components: int
     n_iter: int
     converged: bool
@@ -34,7 +38,7 @@ class Restart:
     @classmethod
     def of(cls, fit: Fit) -> Restart:
         end = fit.state
-        sizes = (float(end.bound), end.posterior.n_components, int(fit.n_sweeps))
+        sizes = (float(end.bound), fit.log_evidence, end.posterior.n_components, int(fit.n_sweeps))
         return cls(*sizes, bool(fit.converged), fit.seconds, fit.interrupted, np.asarray(fit.path))
 
 
@@ -47,12 +51,19 @@ class Restarts:
 
     def add(self, fit: Fit) -> Restarts:
         """With one more; the states of all but the best are let go."""
-        better = not self.all or fit.state.bound > max(restart.elbo for restart in self.all)
-        return Restarts((*self.all, Restart.of(fit)), fit if better else self.best)
+        restarts = (*self.all, Restart.of(fit))
+        return Restarts(restarts, fit if best_place(restarts) == len(self.all) else self.best)
 
     @property
     def interrupted(self) -> bool:
         return bool(self.all) and self.all[-1].interrupted
+
+
+def best_place(restarts: Sequence[Restart]) -> int:
+    """Which is the best: by the log evidence, since numbers of factors differ, or by the bound where any lacks it."""
+    evidence = [restart.log_evidence for restart in restarts if restart.log_evidence is not None]
+    bounds = [restart.elbo for restart in restarts]
+    return int(np.argmax(evidence if len(evidence) == len(bounds) else bounds))
 
 
 def run_restarts(

@@ -1,16 +1,20 @@
-"""How many factors: those that explain nothing are dropped, and a model with one less or one more is given a try."""
+"""How many factors: those that explain nothing are dropped, and a model with one less or one more is given a try.
+
+Models of different sizes are compared by their log evidence: the bound loses more, the more factors there are.
+"""
 
 from __future__ import annotations
 
 import numpy as np
 
+from ..core.evidence import log_evidence
 from ..core.explained import largest_share
 from ..core.start import random_posterior
 from ..engines.protocol import Rows
 from .budget import Budget, FitOptions
 from .sweep import State, sweep
 
-TRIAL_SWEEPS = 10  # what a model with a factor less gets to show that its bound is higher
+TRIAL_SWEEPS = 10  # what a model with a factor less gets to show that it is better
 BIRTH_SWEEPS = 20  # the same for a factor more
 CANDIDATES = 3  # weakest factors, each left out for trial at convergence
 BIRTH_SCALE = 0.3  # of the random weights of a start
@@ -35,7 +39,7 @@ def keep_factors(state: State, keep: np.ndarray) -> State:
 def try_other_size(
     rows: Rows, state: State, options: FitOptions, budget: Budget, settled: bool, most: int
 ) -> State | None:
-    """A model with a factor less, or at convergence with one more, if its bound is higher and trials are wanted."""
+    """A model with a factor less, or at convergence with one more, if it is worth more and trials are wanted."""
     if not options.trials:
         return None
     seed = budget.n_sweeps
@@ -46,7 +50,7 @@ def try_other_size(
 
 
 def try_smaller(rows: Rows, state: State, options: FitOptions, budget: Budget, n_candidates: int) -> State | None:
-    """Drop one of the weakest factors as long as the bound is higher without it.
+    """Drop one of the weakest factors as long as the model is worth more without it.
 
     A factor can sit for ever at a small local optimum that costs more than it explains; its removal is a step that
     coordinate ascent cannot take.
@@ -54,10 +58,10 @@ def try_smaller(rows: Rows, state: State, options: FitOptions, budget: Budget, n
     best, found = None, True
     while found and state.stats is not None:
         share = largest_share(state.posterior, state.stats)
-        found = False
+        found, best_so_far = False, worth(rows, state)
         for weak in np.argsort(share)[:n_candidates]:
             smaller = keep_factors(state, np.delete(np.arange(len(share)), weak))
-            trial = attempt(rows, smaller, state.bound, options, budget, TRIAL_SWEEPS, options.rotate)
+            trial = attempt(rows, smaller, best_so_far, options, budget, TRIAL_SWEEPS, options.rotate)
             if trial is not None:
                 best, state, found = trial, trial, True
                 break
@@ -65,24 +69,34 @@ def try_smaller(rows: Rows, state: State, options: FitOptions, budget: Budget, n
 
 
 def try_larger(rows: Rows, state: State, options: FitOptions, budget: Budget, seed: int) -> State | None:
-    """Add a faint random factor; keep it if the bound is soon higher with it. Early rotations prune one too many."""
+    """Add a faint random factor; keep it if the model is soon worth more. Early rotations prune one too many."""
     born = random_posterior(rows.spec, 1, rows.groups, np.random.default_rng(seed))
     larger = State(state.posterior.add_factors(born, BIRTH_SCALE), state.local)
-    return attempt(rows, larger, state.bound + options.tol, options, budget, BIRTH_SWEEPS, rotating=False)
+    return attempt(rows, larger, worth(rows, state) + options.tol, options, budget, BIRTH_SWEEPS, rotating=False)
+
+
+def worth(rows: Rows, state: State) -> float:
+    """What models of different sizes are compared by: the log evidence, or the bound where that is not derived."""
+    if state.stats is None:
+        return state.bound
+    found = log_evidence(state.posterior, state.stats, rows.spec, state.bound)
+    return state.bound if found is None else found
 
 
 def attempt(
-    rows: Rows, trial: State, bound: float, options: FitOptions, budget: Budget, n_sweeps: int, rotating: bool
+    rows: Rows, trial: State, goal: float, options: FitOptions, budget: Budget, n_sweeps: int, rotating: bool
 ) -> State | None:
-    """A few sweeps in which `trial` must pass `bound`; None where it does not, or where the budget ends before."""
+    """A few sweeps in which `trial` must become worth more than `goal`; None where it does not, or the budget ends."""
+    value = -np.inf
     for left in reversed(range(n_sweeps)):
         if budget.exhausted:
             return None
-        before, trial = trial.bound, sweep(rows, trial, rotating, momentum=options.momentum)
+        trial = sweep(rows, trial, rotating, momentum=options.momentum)
         budget.n_sweeps += 1
-        if trial.bound > bound:
+        before, value = value, worth(rows, trial)
+        if value > goal:
             return trial
         # Rises shrink from sweep to sweep: what does not arrive at the present pace never will.
-        if trial.bound + left * (trial.bound - before) < bound:
+        if value + left * (value - before) < goal:
             return None
     return None

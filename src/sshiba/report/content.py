@@ -29,7 +29,7 @@ def content(fit: Fitted, views: Any, checks: dict[str, Check] | None, fraction: 
     correlation = numbers.factor_correlation_data(fit)
     parts: dict[str, Any] = {
         "views": {"words": sentences.views(fit, table), "rows": _views(fit, table)},
-        "convergence": {"words": sentences.convergence(fit), "paths": _paths(fit), "restarts": _restarts(fit)},
+        "convergence": {"words": sentences.convergence(fit), "paths": _paths(fit), **_restarts(fit)},
         "variance": {
             "words": sentences.variance(fit),
             "views": [str(name) for name in fit.schema.types],
@@ -84,18 +84,21 @@ def _paths(fit: Fitted) -> list[list[list[float]]]:
     return out
 
 
-def _restarts(fit: Fitted) -> list[list[str]]:
-    return [
-        [
-            str(number),
-            f"{row['elbo']:,.1f}",
-            str(row["n_components"]),
-            str(row["n_iter"]),
-            "yes" if row["converged"] else "no",
-            f"{row['seconds']:.1f}",
-        ]
-        for number, row in enumerate(inits_table(fit.restarts).to_dict(orient="records"))
-    ]
+def _restarts(fit: Fitted) -> dict[str, Any]:
+    """Which one is the best, and a line for each; the log evidence where it is known."""
+    table = inits_table(fit.restarts)
+    shown = {
+        "start": [str(number) for number in range(len(table))],
+        "bound": [f"{bound:,.1f}" for bound in table["elbo"]],
+        "log evidence": [f"{value:,.1f}" for value in table["log_evidence"]],
+        "factors": [str(number) for number in table["n_components"]],
+        "sweeps": [str(number) for number in table["n_iter"]],
+        "converged": ["yes" if converged else "no" for converged in table["converged"]],
+        "seconds": [f"{seconds:.1f}" for seconds in table["seconds"]],
+    }
+    if table["log_evidence"].isna().any():
+        del shown["log evidence"]
+    return {"best": fit.best_restart, "columns": list(shown), "restarts": [list(row) for row in zip(*shown.values())]}
 
 
 def _weights(fit: Fitted) -> dict[str, Any]:

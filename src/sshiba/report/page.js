@@ -304,7 +304,7 @@ function showCheck() {
 }
 
 function showConvergence() {
-  const part = report.convergence, ends = part.paths.map((p) => p[p.length - 1][1]), best = Math.max(...ends), first = ends.indexOf(best);
+  const part = report.convergence, ends = part.paths.map((p) => p[p.length - 1][1]), best = Math.max(...ends), first = part.best;
   const finest = Math.max(1e-6 * Math.abs(best), 1e-3);
   say("convergence");
   draw("convergence-plot", (look) => ({
@@ -316,7 +316,7 @@ function showConvergence() {
     })),
     layout: { xaxis: { title: { text: "sweep" } }, yaxis: { type: "log", title: { text: "nats below the best bound" }, exponentformat: "power" } },
   }));
-  fill(byId("convergence").querySelector("table"), ["start", "bound", "factors", "sweeps", "converged", "seconds"], part.restarts, (i) => i !== 4);
+  fill(byId("convergence").querySelector("table"), part.columns, part.restarts, (i) => part.columns[i] !== "converged");
 }
 
 function showProvenance() {

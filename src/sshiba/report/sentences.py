@@ -47,13 +47,16 @@ def overview(shares: pd.DataFrame) -> str:
 
 def convergence(fit: Fitted) -> str:
     inits, bound = inits_table(fit.restarts), f"{fit.elbo:,.1f} nats"
+    if fit.log_evidence is not None:
+        bound += f" (log evidence about {fit.log_evidence:,.1f})"
     if fit.converged:
         words = f"The bound stopped rising at {bound} after {counted(fit.n_iter, 'sweep')}."
     else:
         words = f"The bound was still rising at {bound} after {counted(fit.n_iter, 'sweep')}: the fit is not finished."
     if len(inits) == 1:
         return words + " One random start was made; several (n_init) tell how far the result depends on it."
-    close = int((inits["elbo"] >= fit.elbo - CLOSE * abs(fit.elbo)).sum())
+    values = inits["elbo"] if inits["log_evidence"].isna().any() else inits["log_evidence"]
+    close = int((values >= values.max() - CLOSE * abs(values.max())).sum())
     low, high = int(inits["n_components"].min()), int(inits["n_components"].max())
     found = counted(low, "factor") if low == high else f"{low} to {high} factors"
     agree = f"Of {len(inits)} random starts {close} ended within {CLOSE:.2%} of the best (itself counted)"
