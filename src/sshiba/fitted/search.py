@@ -30,15 +30,15 @@ FEWEST, ALL = "fewest", "all"
 KEEP = {FEWEST: "as few factors as the bound asks for", ALL: "all factors that explain anything"}
 ALL_PRIORS = Priors(alpha=(1.0, 0.1), noise_floor=1e-4)  # under which idle factors shrink, but need not go
 TEST_SHARE, FEW_TEST_ROWS, MOST_TEST_ROWS = 0.1, 20, 1000  # of the rows; in small tables so many, or a quarter
-MOST_FOLDS, FEW_OPERATIONS = 3, 2e7  # folds of small tables, on which a sweep takes milliseconds; of others one
+MOST_FOLDS, FEW_OPERATIONS = 2, 2e7  # folds of small tables, on which a sweep takes milliseconds; of others one
 N_GROUPS = 3  # of real columns, hidden in turn
 LEAST_HIDDEN = 15  # cells of a view: fewer tell nothing
-MARGIN = 0.005  # nats a cell by which a candidate with more factors must be better
-SURE, SURE_OF_ANY = 1.0, 2.0  # standard errors of the difference, the same; where the other has no factor at all
+MARGIN = 0.002  # nats a cell by which a candidate with more factors must be better
+SURE, SURE_OF_ANY = 0.5, 2.0  # standard errors of the difference, the same; where the other has no factor at all
 TIE = 0.001  # nats a cell by which one with no more factors must be better
 SMALLEST = 1e-12  # a mean squared error is taken to be at least this
-SHORT = 100  # sweeps
-ROUGH = 10.0  # times the tolerance of the fit
+SHORT = 60  # sweeps
+ROUGH = 30.0  # times the tolerance of the fit
 ROUGH_Z = 1e-3  # change of a factor at which the inference of rows ends
 MOST_OPERATIONS = 1e9  # of a sweep, roughly a tenth of a second: beyond it there is no search unless it is asked for
 
