@@ -83,13 +83,13 @@ class SSHIBA(BaseEstimator):
     priors : Priors, optional
         Hyper-parameters; None leaves them to `search`.
     keep : "fewest", "all" or None
-        Which factors stay: as few as the bound asks for, which are easier to read, or all that explain anything, which
-        often predict better. None leaves it to `search`.
+        Which factors stay: as few as the evidence asks for, which are easier to read, or all that explain anything,
+        which often predict better. None leaves it to `search`.
     search : "auto", None or list of Candidate
-        Choose `priors` and `keep`, where they are None, by what predicts cells best that short fits did not see: a
-        tenth of real cells, a tenth of the rows of other views. The fewest factors are kept where they are nearly as
-        good. "auto" does so where a sweep takes less than about a tenth of a second; None takes the fewest. A list is
-        compared on data of any size. `search_` tells what was found.
+        Choose `priors` and `keep`, where they are None, and whether labels count half, by short fits without a tenth of
+        the rows and how well they predict these. The fewest factors are kept where they are nearly as good. "auto" does
+        so where a sweep takes less than about a tenth of a second; None takes the fewest. A list is compared on data of
+        any size. `search_` tells what was found.
     device : None or "cpu"
     engine : "auto", "memory" or "gram"
         How rows are processed: directly, or in Gram space where real views are complete; "auto" takes the cheaper way.

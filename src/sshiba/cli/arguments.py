@@ -19,6 +19,7 @@ from ..data.types import VIEW_TYPES
 from ..estimator import SSHIBA
 from ..files.formats import ENDINGS
 from ..files.reading_options import DATES, Reading
+from ..fitted.search import KEEP
 from .terminal import plain_errors, running
 
 
@@ -48,6 +49,7 @@ class Fitting:
 
     view: Sequence[str] = ()  # NAME=columns:type
     components: int = 50
+    keep: str | None = None
     restarts: int = 1
     seed: int = 0
     jobs: int = 1
@@ -56,7 +58,7 @@ class Fitting:
     def model(self, given: Any) -> SSHIBA:
         """The model that is to be fitted to `given`."""
         views = dict(parse_view(text, given) for text in self.view) or None
-        model = SSHIBA(self.components, views, self.restarts)
+        model = SSHIBA(self.components, views, self.restarts, keep=self.keep)
         return model.set_params(random_state=self.seed, n_jobs=self.jobs, max_time=self.max_time)
 
 
@@ -102,6 +104,13 @@ OPTIONS: dict[type, dict[str, Any]] = {
             typer.Option(help="NAME=columns:type, columns with commas and *, type real, binary or categorical."),
         ],
         "components": Annotated[int, typer.Option(min=1, help="The most factors.")],
+        "keep": Annotated[
+            str | None,
+            typer.Option(
+                help=f"Which factors stay: {' or '.join(KEEP)} that explain anything; found if not said.",
+                metavar="|".join(KEEP),
+            ),
+        ],
         "restarts": Annotated[int, typer.Option(min=1, help="Random starts; the best is kept.")],
         "seed": Annotated[int, typer.Option(min=0, help="Of the random starts.")],
         "jobs": Annotated[int, typer.Option(min=1, help="Restarts at a time.")],

@@ -24,6 +24,7 @@ from ..datasets import DatasetError
 from ..estimator import SSHIBA
 from ..files.model_file import ModelFileError
 from ..fitted.describe import views_table
+from ..fitted.search import FEWEST
 from ..fitting.loop import Progress
 from ..fitting.sweep import BoundError
 
@@ -125,7 +126,10 @@ def describe(model: SSHIBA, console: Console) -> None:
     shares = {column: table[column].map("{:.1%}".format) for column in ("missing", "explained")}
     how = "converged" if model.converged_ else "not converged"
     rows, factors = counted(len(model.fitted_.index), "row"), counted(model.n_components_, "factor")
-    title = f"{rows}, {factors}; {how} after {counted(model.n_iter_, 'sweep')}, bound {model.fitted_.elbo:,.1f}"
+    kept = "the fewest that do" if model.fitted_.choice.keep == FEWEST else "all that explain anything"
+    title = (
+        f"{rows}, {factors} ({kept}); {how} after {counted(model.n_iter_, 'sweep')}, bound {model.fitted_.elbo:,.1f}"
+    )
     print_table(table[["view", "type"]].assign(size=sizes, **shares), title, console)
 
 

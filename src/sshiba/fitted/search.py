@@ -1,12 +1,14 @@
 """Which priors, and how many factors, predict best: short fits without a tenth of the rows, whose cells are predicted.
 
-The bound prefers few factors: q(W) q(z) pays for each of them, so on small tables it drops factors that would help to
-predict. Here candidates are judged by what they predict. Each is fitted to nine tenths of the rows, which costs as much
-as any fit of such data (hidden cells among complete rows would cost more). Of the other rows a third of the columns of
-real views is hidden at a time, then each view of labels, and predicted from the rest. The score of a view is in nats a
-cell: −½ log of the mean squared error of real cells (the log-likelihood of errors of one size, up to a constant; under
-deviations of their own a few outliers would decide), the mean log probability of labels. All views count the same. More
-factors must be better by more than chance: by the standard error of the difference, in which a row is one observation.
+The bound, and less so the log evidence, prefers few factors: on small tables factors go that would help to predict.
+Here candidates are judged by what they predict. Each is fitted to nine tenths of the rows, which costs as much as any
+fit of such data (hidden cells among complete rows would cost more). Of the other rows a third of the columns of real
+views is hidden at a time, then each view of labels, and predicted from the rest.
+
+The score of a view is in nats a cell: −½ log of the mean squared error of real cells (the log-likelihood of errors of
+one size, up to a constant; under deviations of their own a few outliers would decide), the mean log probability of
+labels. All views count the same. More factors must be better by more than chance: by part of the standard error of the
+difference, in which a row is one observation.
 """
 
 from __future__ import annotations
@@ -27,7 +29,7 @@ from ..fitting.loop import Progress, StartingPoint, run
 from .inference import predict_views
 
 FEWEST, ALL = "fewest", "all"
-KEEP = {FEWEST: "as few factors as the bound asks for", ALL: "all factors that explain anything"}
+KEEP = {FEWEST: "as few factors as the evidence asks for", ALL: "all factors that explain anything"}
 ALL_PRIORS = Priors(alpha=(1.0, 0.1), noise_floor=1e-4)  # under which idle factors shrink, but need not go
 TEST_SHARE, FEW_TEST_ROWS, MOST_TEST_ROWS = 0.1, 20, 1000  # of the rows; in small tables so many, or a quarter
 MOST_FOLDS, FEW_OPERATIONS = 2, 2e7  # folds of small tables, on which a sweep takes milliseconds; of others one
@@ -51,7 +53,7 @@ class Candidate:
     ----------
     priors : Priors
     keep : "fewest" or "all"
-        Which factors stay: as few as the bound asks for, or all that explain anything.
+        Which factors stay: as few as the evidence asks for, or all that explain anything.
     label_weight : float
         Weight of the views of labels (all that are not real) whose weight is 1. With many factors the posterior can be
         too sure of what labels say; a weight below 1 tempers it.

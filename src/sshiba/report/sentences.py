@@ -11,6 +11,7 @@ import pandas as pd
 from ..data.wording import counted
 from ..fitted.describe import inits_table
 from ..fitted.fitted import Fitted
+from ..fitted.search import Search
 
 SHARED = 0.01  # of a view's variance: from here on a factor counts as part of it
 NOTHING = 1e-6  # of a view's variance: what is below it is no factor
@@ -53,14 +54,24 @@ def convergence(fit: Fitted) -> str:
         words = f"The bound stopped rising at {bound} after {counted(fit.n_iter, 'sweep')}."
     else:
         words = f"The bound was still rising at {bound} after {counted(fit.n_iter, 'sweep')}: the fit is not finished."
+    if fit.search is not None:
+        words += f" {search(fit.search)}"
     if len(inits) == 1:
-        return words + " One random start was made; several (n_init) tell how far the result depends on it."
+        return words + " One start was made; several (n_init) tell how far the result depends on it."
     values = inits["elbo"] if inits["log_evidence"].isna().any() else inits["log_evidence"]
     close = int((values >= values.max() - CLOSE * abs(values.max())).sum())
     low, high = int(inits["n_components"].min()), int(inits["n_components"].max())
     found = counted(low, "factor") if low == high else f"{low} to {high} factors"
     agree = f"Of {len(inits)} random starts {close} ended within {CLOSE:.2%} of the best (itself counted)"
     return f"{words} {agree}; they found {found}."
+
+
+def search(found: Search) -> str:
+    """What the search chose, and by how much."""
+    other = max((mean, i) for i, mean in enumerate(found.means) if i != found.chosen)[0]
+    gap = found.means[found.chosen] - other
+    words = f"Settings were chosen by short fits and rows that they did not see: {found.choice.in_words()}"
+    return f"{words}, {abs(gap):.3f} nats a cell {'better' if gap >= 0 else 'worse'} than the next best."
 
 
 def variance(fit: Fitted) -> str:
