@@ -84,7 +84,7 @@ def test_a_fit_at_its_limit_of_sweeps_goes_on() -> None:
     [
         ({"n_components": 5}, "n_components was 4 in the interrupted fit and is 5 now"),
         ({"missing": "mean-field"}, "missing was 'exact'"),
-        ({"priors": Priors(alpha=(1.0, 1.0))}, r"priors was Priors"),
+        ({"priors": Priors(alpha=(1.0, 1.0))}, r"priors was None"),
         ({"views": {"X": Real(scale=False)}}, r"view 'X' was Real\(.*scale=True.* and is Real\(.*scale=False"),
     ],
 )

@@ -95,7 +95,10 @@ def test_tiny_data_are_not_searched() -> None:
 
 
 def test_each_cell_is_asked_for_once_and_not_shown() -> None:
-    data, spec = spec_of(mixed(), {"x": Real(), "yes": Binary(), "kind": Categorical()})
+    views = mixed()
+    views["rows"] = np.where(np.arange(120)[:, None] % 3, views["x"][:, :2], np.nan)
+    views["yes"][:9] = np.nan
+    data, spec = spec_of(views, {"x": Real(), "yes": Binary(), "kind": Categorical()})
     questions = hide_in_turn(data, spec, np.random.default_rng(0))
     for i, view in enumerate(data):
         asked = [question for question in questions if i in question.hidden]

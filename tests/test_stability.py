@@ -139,7 +139,7 @@ def test_the_same_seed_the_same_answer(model: SSHIBA, views: dict, both: list[St
 
 
 def test_it_reads_well(both: list[Stability]) -> None:
-    for found, words in zip(both, ("4 restarts, which found 3", "4 bootstraps, which found 3 to 4")):
+    for found, words in zip(both, ("4 restarts, which found 3", "4 bootstraps, which found 3 to 5")):
         assert repr(found).splitlines()[0] == f"3 of 3 factors stable (mean of 0.95 or more) over {words}"
     lines = repr(both[1]).splitlines()
     assert lines[1].split() == ["mean", "low", "high", "stable"]

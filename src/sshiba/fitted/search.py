@@ -161,7 +161,7 @@ def run_search(
     for number, candidate in enumerate(candidates):
         short = replace(
             options,
-            max_iter=min(SHORT, options.max_iter),
+            max_iter=SHORT,
             tol=ROUGH * options.tol,
             trials=candidate.keep == FEWEST,
             max_time=None if options.max_time is None else options.max_time / (2 * len(candidates) * len(folds)),
@@ -229,7 +229,8 @@ def ask(test: Sequence[CodedView], columns: Mapping[int, np.ndarray]) -> Questio
     for i, asked in columns.items():
         width = 1 if test[i].target.ndim == 1 else test[i].target.shape[1]
         observed = test[i].observed
-        seen = np.ones((len(test[i].target), width), dtype=bool) if observed is None else observed
+        seen = np.ones((len(test[i].target), width), dtype=bool)
+        seen &= True if observed is None else observed
         hidden[i] = seen & asked
         kept = seen & ~asked
         target = test[i].target if width == 1 else np.where(kept, test[i].target, 0)
