@@ -54,7 +54,7 @@ def judge(model, p, truth):
 
 views, labels = load()
 for split in range(n_splits):
-    order = np.random.default_rng(1000 + split).permutation(len(labels))
+    order = np.random.default_rng(7000 + split).permutation(len(labels))
     test, train = order[: len(order) // 3], order[len(order) // 3 :]
     began = time.perf_counter()
     model = SSHIBA(n_components, random_state=split)
