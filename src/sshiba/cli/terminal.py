@@ -127,9 +127,9 @@ def describe(model: SSHIBA, console: Console) -> None:
     how = "converged" if model.converged_ else "not converged"
     rows, factors = counted(len(model.fitted_.index), "row"), counted(model.n_components_, "factor")
     kept = "the fewest that do" if model.fitted_.choice.keep == FEWEST else "all that explain anything"
-    title = (
-        f"{rows}, {factors} ({kept}); {how} after {counted(model.n_iter_, 'sweep')}, bound {model.fitted_.elbo:,.1f}"
-    )
+    which = f" ({kept})" if model.n_components_ else ""
+    ended = f"{how} after {counted(model.n_iter_, 'sweep')}, bound {model.fitted_.elbo:,.1f}"
+    title = f"{rows}, {factors}{which}; {ended}"
     print_table(table[["view", "type"]].assign(size=sizes, **shares), title, console)
 
 
