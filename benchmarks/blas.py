@@ -30,7 +30,8 @@ def cll():
 def yeast():
     return 100, data.yeast(), {{"labels": Binary()}}, "auto"
 k, views, types, engine = {name}()
-SSHIBA(k, types, max_iter=10**6, max_time={seconds}, acceleration=None, prune_tol=0.0, engine=engine).fit(views)
+plain = dict(acceleration=None, prune_tol=0.0, search=None, engine=engine)
+SSHIBA(k, types, max_iter=10**6, max_time={seconds}, **plain).fit(views)
 """
 WHAT = {
     "direct": "direct sweeps, N=10000, D=2000, K=100",

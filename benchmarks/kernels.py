@@ -47,7 +47,7 @@ def rotation(quick: bool) -> list[Row]:
                 path.append((p.sweep, p.elbo, time.perf_counter() - began))
 
             model = SSHIBA(100, {"labels": Binary()}, acceleration=mode, max_iter=n, random_state=seed, callback=note)
-            model.set_params(tol=0.0 if mode is None else 1e-7)
+            model.set_params(search=None, tol=0.0 if mode is None else 1e-7)
             model.fit(views)
         _, target, seconds = found["plain"][-1]
         reached = next(((s, t) for s, e, t in found["rotated"] if e >= target), None)
@@ -81,7 +81,7 @@ def final_bounds(quick: bool) -> list[Row]:
             began = time.perf_counter()
             n = 300 if quick else 3000
             starts = 10 if name == "nutrimouse" else 1  # 40 rows: several optima
-            model = SSHIBA(40, n_init=starts, acceleration=mode, max_iter=n, random_state=0).fit(views)
+            model = SSHIBA(40, n_init=starts, acceleration=mode, max_iter=n, search=None, random_state=0).fit(views)
             seconds.append(time.perf_counter() - began)
             results.append((model.elbo_, model.n_components_, model.n_iter_))
         (plain, k_plain, n_plain), (rotated, k, n_rotated) = results
@@ -97,7 +97,8 @@ def restarts(quick: bool) -> list[Row]:
     views = yeast()
     if views is None:
         return []
-    options = {"views": {"labels": Binary()}, "random_state": 0, "max_iter": 300 if quick else 1500, "tol": 1e-9}
+    options = {"views": {"labels": Binary()}, "random_state": 0, "tol": 1e-9}
+    options |= {"max_iter": 300 if quick else 1500, "search": None}
     n = 4 if quick else 10
     SSHIBA(20, n_init=2, n_jobs=2, max_iter=3).fit(views)  # the workers start once
     one = SSHIBA(100, n_init=n, n_jobs=1, **options).fit(views).inits_["seconds"].mean()
@@ -116,7 +117,7 @@ dtype = sys.argv[1]
 X = np.random.default_rng(0).standard_normal((200_000, 200), dtype=dtype)
 SSHIBA(5, max_iter=2, dtype=dtype).fit({"x": X[:1000]})
 before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
-SSHIBA(20, max_iter=5, dtype=dtype).fit({"x": X})
+SSHIBA(20, max_iter=5, search=None, dtype=dtype).fit({"x": X})
 after = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
 print((after - before) * 1024 / X.nbytes)
 """

@@ -67,7 +67,7 @@ def per_sweep(name: str, views: Views, n_components: int, goal: float, quick: bo
         assert progress.n_components == n_components
         times.append(time.perf_counter())
 
-    plain = {"max_iter": 15, "acceleration": None, "prune_tol": 0.0}
+    plain = {"max_iter": 15, "acceleration": None, "prune_tol": 0.0, "search": None}
     SSHIBA(n_components, our_types(views), random_state=0, callback=note, **plain).fit(views)
     ours = float(np.median(np.diff(times)))
     return Row("mofapy2", f"{name}, K={n_components}: one plain sweep", "mofapy2", theirs, ours, goal)
@@ -131,7 +131,7 @@ def to_quality(n_components: int, quick: bool) -> list[Row]:
     their_time, wanted = mean_run(theirs)
     # The first number of sweeps that is enough, each a fit of its own:
     for n_sweeps in (50, 130, 2000) if quick else (25, 35, 50, 75, 100, 110, 120, 130, 140, 160, 200, 250, 500, 2000):
-        took, found = mean_run([hidden.ours(n_components, max_iter=n_sweeps) for hidden in masks])
+        took, found = mean_run([hidden.ours(n_components, max_iter=n_sweeps, search=None) for hidden in masks])
         if found[0] <= wanted[0] and found[1] >= wanted[1]:
             break
     our_time, converged = mean_run([hidden.ours(n_components) for hidden in masks])

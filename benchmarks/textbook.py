@@ -99,7 +99,7 @@ def main(quick: bool = False) -> list[Row]:
 
     types = {"image": Real(select_features=True, noise="view"), "who": Categorical()}
     n = HOLD_X + (3 if quick else 12)
-    model = SSHIBA(k, types, max_iter=n, acceleration=None, prune_tol=0.0, callback=note, random_state=0)
+    model = SSHIBA(k, types, max_iter=n, search=None, acceleration=None, prune_tol=0.0, callback=note, random_state=0)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         model.fit({"image": X, "who": y})

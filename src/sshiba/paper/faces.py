@@ -102,6 +102,7 @@ def fit(
         {"pixels": inputs, "labels": outputs},
         n_init=n_init,
         dtype="float32",
+        search=None if settings == PAPER else "auto",
         random_state=SEED,
         callback=lambda progress: paths[progress.restart].append(progress.elbo),
     )

@@ -133,7 +133,7 @@ def of_all_classes(scores: np.ndarray, classes: np.ndarray, n_labels: int) -> np
 
 
 def sshiba_paper(task: Task, quick: bool) -> Answer:
-    return sshiba(task, quick, *view_types(PAPER, task.categorical), missing="mean-field")
+    return sshiba(task, quick, *view_types(PAPER, task.categorical), missing="mean-field", search=None)
 
 
 def sshiba_default(task: Task, quick: bool) -> Answer:
@@ -152,7 +152,7 @@ def tuned(model: SSHIBA, views: Mapping[str, np.ndarray], quick: bool) -> tuple[
     for name, values in views.items():
         if values.ndim == 1:
             grid[f"{name}.weight"] = WEIGHTS if name == "labels" else EXTRA_WEIGHTS
-    trial = clone(model).set_params(n_init=1, max_iter=TUNING_SWEEPS)
+    trial = clone(model).set_params(n_init=1, max_iter=TUNING_SWEEPS, search=None)
     rows = np.sort(np.random.default_rng(SEED).permutation(len(views["labels"]))[:TUNING_ROWS])
     some = {name: values[rows] for name, values in views.items()}
     found = tune(trial, some, grid, "labels", n_folds=3, scoring="auc")

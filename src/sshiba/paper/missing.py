@@ -118,7 +118,8 @@ def configured(p: Problem, row: str, settings: str, quick: bool) -> SSHIBA:
     inputs, labels = view_types(settings, p.labels.ndim == 1)
     missing = "mean-field" if settings == PAPER or row.endswith("mean-field") else "exact"
     types = {"inputs": inputs, "labels": labels}
-    return SSHIBA(p.n_components, types, n_init=1 if quick else 2, missing=missing, random_state=SEED)
+    search = None if settings == PAPER else "auto"
+    return SSHIBA(p.n_components, types, 1 if quick else 2, missing=missing, search=search, random_state=SEED)
 
 
 def unlabelled(p: Problem) -> np.ndarray:
