@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 from samples import BITS, LABELS, fit, frame, make_views, with_holes
 
-from sshiba import SSHIBA
+from sshiba import SSHIBA, estimator
 from sshiba.data.reading import read_training
 from sshiba.data.schema import Schema
 from sshiba.datasets import load_yeast
@@ -27,6 +27,12 @@ def yeast(data_folder: Path) -> dict[str, np.ndarray]:
     data = load_yeast()
     X, Y = data.views["features"].to_numpy(float), data.views["labels"].to_numpy(float)
     return {"X": X[data.is_train], "Y": Y[data.is_train], "X_test": X[~data.is_train], "Y_test": Y[~data.is_train]}
+
+
+@pytest.fixture
+def without_search(monkeypatch: pytest.MonkeyPatch) -> None:
+    """All data count as large, for tests of many fits that are not about the search."""
+    monkeypatch.setattr(estimator, "MOST_OPERATIONS", 0.0)
 
 
 @pytest.fixture(scope="module")

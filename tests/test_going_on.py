@@ -20,6 +20,8 @@ from sshiba import SSHIBA, Priors, Progress, Real, load, tune
 from sshiba.cli import app
 from sshiba.report.content import content
 
+pytestmark = pytest.mark.usefixtures("without_search")
+
 
 def interrupting(restart: int, sweep: int):
     """A callback that presses Ctrl-C."""

@@ -90,6 +90,12 @@ def test_large_data_are_not_searched_unless_asked(monkeypatch: pytest.MonkeyPatc
     assert len(SSHIBA(4, search=several, random_state=0, max_iter=20).fit(mixed()).search_) == 2
 
 
+def test_features_that_are_selected_are_to_be_read() -> None:
+    model = SSHIBA(4, {"x": Real(select_features=True)}, random_state=0, max_iter=20).fit(mixed())
+    assert model.search_ is None
+    assert model.fitted_.choice.keep == "fewest"
+
+
 def test_tiny_data_are_not_searched() -> None:
     assert SSHIBA(2, random_state=0).fit({"x": np.random.default_rng(0).standard_normal((8, 2))}).search_ is None
 

@@ -88,8 +88,8 @@ class SSHIBA(BaseEstimator):
     search : "auto", None or list of Candidate
         Choose `priors` and `keep`, where they are None, and whether labels count half, by short fits without a tenth of
         the rows and how well they predict these. The fewest factors are kept where they are nearly as good. "auto" does
-        so where a sweep takes less than about a tenth of a second; None takes the fewest. A list is compared on data of
-        any size. `search_` tells what was found.
+        so where a sweep takes less than about a tenth of a second and no view selects features; None takes the fewest.
+        A list is compared whatever the data. `search_` tells what was found.
     device : None or "cpu"
     engine : "auto", "memory" or "gram"
         How rows are processed: directly, or in Gram space where real views are complete; "auto" takes the cheaper way.
@@ -357,8 +357,10 @@ class SSHIBA(BaseEstimator):
             return schema.model_spec(n_rows, priors, self.missing)
 
         candidates = without_doubles(self._candidates, make_spec)
-        too_much = n_operations(data, make_spec(Priors()), n_components) > MOST_OPERATIONS
-        if len(candidates) == 1 or (self.search == "auto" and (too_much or self.missing != "exact")):
+        spec = make_spec(Priors())
+        selects = any(view.select_features for view in spec.views)  # to be read, and few factors are easier to read
+        too_much = n_operations(data, spec, n_components) > MOST_OPERATIONS
+        if len(candidates) == 1 or (self.search == "auto" and (selects or too_much or self.missing != "exact")):
             return None
         options = self._fit_options(schema, time.perf_counter())
         with FitBar(len(candidates), SHORT, "candidate") if self.verbose else nullcontext() as bar, ctrl_c() as stops:

@@ -29,7 +29,7 @@ from ..fitting.loop import Progress, StartingPoint, run
 from .inference import predict_views
 
 FEWEST, ALL = "fewest", "all"
-KEEP = {FEWEST: "as few factors as the evidence asks for", ALL: "all factors that explain anything"}
+KEEP = {FEWEST: "as few factors as will do", ALL: "all factors that explain anything"}
 ALL_PRIORS = Priors(alpha=(1.0, 0.1), noise_floor=1e-4)  # under which idle factors shrink, but need not go
 TEST_SHARE, FEW_TEST_ROWS, MOST_TEST_ROWS = 0.1, 20, 1000  # of the rows; in small tables so many, or a quarter
 MOST_FOLDS, FEW_OPERATIONS = 2, 2e7  # folds of small tables, on which a sweep takes milliseconds; of others one
