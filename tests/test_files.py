@@ -10,7 +10,6 @@ from typing import Any
 import numpy as np
 import pandas as pd
 import pytest
-from click.testing import Result
 from typer.testing import CliRunner
 
 from sshiba import load
@@ -26,11 +25,11 @@ from sshiba.files.tables import read, read_together
 from sshiba.files.writing import write
 
 
-def sshiba(*arguments: object, stdin: bytes | None = None) -> Result:
+def sshiba(*arguments: object, stdin: bytes | None = None) -> Any:
     return CliRunner().invoke(app, [str(argument) for argument in arguments], input=stdin)
 
 
-def done(*arguments: object, stdin: bytes | None = None) -> Result:
+def done(*arguments: object, stdin: bytes | None = None) -> Any:
     result = sshiba(*arguments, stdin=stdin)
     assert result.exit_code == 0, result.output
     return result
