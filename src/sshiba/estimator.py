@@ -88,7 +88,7 @@ class SSHIBA(BaseEstimator):
     search : "auto", None or list of Candidate
         Choose `priors` and `keep`, where they are None, and whether labels count half, by short fits without a tenth of
         the rows and how well they predict these. The fewest factors are kept where they are nearly as good. "auto" does
-        so where a sweep takes less than about a tenth of a second and no view selects features; None takes the fewest.
+        so where a sweep takes less than about 50 milliseconds and no view selects features; None takes the fewest.
         A list is compared whatever the data. `search_` tells what was found.
     device : None or "cpu"
     engine : "auto", "memory" or "gram"

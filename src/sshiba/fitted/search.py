@@ -42,7 +42,7 @@ SMALLEST = 1e-12  # a mean squared error is taken to be at least this
 SHORT = 60  # sweeps
 ROUGH = 30.0  # times the tolerance of the fit
 ROUGH_Z = 1e-3  # change of a factor at which the inference of rows ends
-MOST_OPERATIONS = 1e9  # of a sweep, roughly a tenth of a second: beyond it there is no search unless it is asked for
+MOST_OPERATIONS = 2.5e8  # of a sweep, some 50 milliseconds: beyond it there is no search unless it is asked for
 
 
 @dataclass(frozen=True)
@@ -126,11 +126,15 @@ def without_doubles(candidates: Sequence[Candidate], make_spec: Callable[[Priors
 
 
 def n_operations(data: Sequence[CodedView], spec: ModelSpec, n_components: int) -> float:
-    """Multiplications of a sweep, roughly: products with the data, and covariances of z where rows have their own."""
-    n = len(data[0].target)
-    cells = n * sum(view.n_features for view in spec.views)
-    has_holes = any(view.observed is not None and view.observed.shape[1] > 1 for view in data)
-    return 4.0 * cells * n_components + (n if has_holes else 1) * float(n_components) ** 3
+    """Multiplications of a sweep, roughly: products with the data, and where rows have covariances of z of their own
+    these, with what labels do to them.
+    """
+    n, k = len(data[0].target), float(n_components)
+    widths = [view.n_features for view in spec.views]
+    masks = [view.observed for view in data if view.observed is not None]
+    own = len(masks) > 3 or any(mask.shape[1] > 1 for mask in masks)
+    n_latent = sum(width for width, view in zip(widths, spec.views) if view.likelihood.latent)
+    return 4 * n * sum(widths) * k + (n * (k**3 + 6 * n_latent * k**2) if own else 0.0)
 
 
 def run_search(
