@@ -4,13 +4,15 @@ import numpy as np
 import pandas as pd
 import pytest
 import sklearn.datasets
+from sklearn.exceptions import ConvergenceWarning
 
-from sshiba import SSHIBA, Binary, Candidate, Categorical, Priors, Progress, Real, estimator, load
+from sshiba import SSHIBA, Binary, Candidate, Categorical, Priors, Real, estimator, load
 from sshiba.core.coded import CodedView
 from sshiba.core.likelihoods import Gaussian, Logistic, MultinomialProbit, Threshold
 from sshiba.core.spec import ModelSpec
 from sshiba.data.reading import read_training
 from sshiba.evaluate.metrics import binary_log_likelihood, class_log_likelihood, rmse
+from sshiba.fitted import search
 from sshiba.fitted.search import ALL_PRIORS, choose, difference, hide_in_turn
 
 
@@ -44,9 +46,9 @@ def test_all_factors_are_kept_where_they_predict_better() -> None:
     x, y = digits.data[rows][:, digits.data.std(axis=0) > 0], digits.target[rows].astype(str)
     train, test = slice(0, 450), slice(450, 900)
     right = {}
-    for search in (None, "auto"):
-        model = SSHIBA(30, search=search, random_state=0).fit({"x": x[train], "y": y[train]})
-        right[search] = np.mean(model.predict({"x": x[test]}, "y") == y[test])
+    for how in (None, "auto"):
+        model = SSHIBA(30, search=how, random_state=0).fit({"x": x[train], "y": y[train]})
+        right[how] = np.mean(model.predict({"x": x[test]}, "y") == y[test])
     assert model.fitted_.choice.keep == "all"
     assert model.search_["chosen"].tolist().count(True) == 1
     assert model.search_["mean"][1:].max() > model.search_["mean"][0] + 0.002
@@ -119,8 +121,6 @@ def test_each_cell_is_asked_for_once_and_not_shown() -> None:
 
 
 def test_the_rows_that_judge_are_not_fitted(monkeypatch: pytest.MonkeyPatch) -> None:
-    from sshiba.fitted import search
-
     fitted_rows = []
     true_run = search.run
     monkeypatch.setattr(
@@ -187,26 +187,61 @@ def test_a_fit_that_goes_on_does_not_search_again(monkeypatch: pytest.MonkeyPatc
     pd.testing.assert_frame_equal(model.search_, found)
 
 
-def test_ctrl_c_while_searching_ends_the_fit() -> None:
-    from sshiba.fitted import search
+@pytest.mark.parametrize("when", ["fitting", "judging"])
+def test_ctrl_c_while_searching_ends_the_fit(when: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    stops: list[int] = []
 
-    def press(progress: Progress) -> None:
+    def press(*arguments: object) -> None:
         stops.append(1)
 
-    stops: list[int] = []
+    if when == "judging":
+        last = search.predict_views
+        monkeypatch.setattr(search, "predict_views", lambda *given: press() or last(*given))
     data, spec = spec_of(mixed())
     options = SSHIBA()._fit_options(read_training(mixed(), None, "float64")[0], 0.0)
+    candidates, seed = [Candidate(), Candidate(ALL_PRIORS, "all")], np.random.SeedSequence(0)
+    watch = press if when == "fitting" else None
     with pytest.raises(KeyboardInterrupt):
-        search.run_search(
-            [Candidate(), Candidate(ALL_PRIORS, "all")],
-            data,
-            lambda priors: spec,
-            3,
-            options,
-            np.random.SeedSequence(0),
-            press,
-            stops,
-        )
+        search.run_search(candidates, data, lambda _: spec, 3, options, seed, callback=watch, stop_requests=stops)
+
+
+def test_a_search_that_is_cut_short_says_nothing() -> None:
+    with pytest.warns(ConvergenceWarning):
+        model = SSHIBA(6, random_state=0, max_time=1e-3).fit(mixed())
+    assert model.search_ is None
+    assert model.fitted_.choice == Candidate()
+
+
+def test_many_views_of_labels_are_hidden_in_groups() -> None:
+    labels = {f"label {j}": np.array(list("ab"))[np.arange(60) // (j + 1) % 2] for j in range(9)}
+    data, spec = spec_of(labels)
+    questions = hide_in_turn(data, spec, np.random.default_rng(0))
+    assert sorted(len(question.hidden) for question in questions) == [3, 3, 3]
+
+
+def test_the_order_of_candidates_does_not_matter() -> None:
+    _, spec = spec_of({"x": np.random.default_rng(0).standard_normal((9, 4))})
+    losses = {0: np.random.default_rng(1).random((50, 4))}
+    assert choose([losses, losses], [10, 2], spec.views) == 1
+    assert choose([losses, losses], [2, 10], spec.views) == 0
+
+
+def test_restarts_do_not_change_the_search() -> None:
+    one, two = (SSHIBA(4, n_init=n, random_state=0, max_iter=20).fit(mixed()).search_ for n in (1, 2))
+    pd.testing.assert_frame_equal(one, two)
+
+
+def test_columns_of_the_table_keep_apart_from_views() -> None:
+    views = mixed()
+    table = SSHIBA(4, random_state=0, max_iter=20).fit({"mean": views["x"], "alpha": views["x"][:, :3]}).search_
+    assert {"mean", "alpha", "score mean", "score alpha"} <= set(table)
+
+
+def test_numbers_of_other_kinds_are_saved(tmp_path) -> None:
+    priors = Priors(alpha=[np.int64(1), np.float32(0.5)])
+    several = [Candidate(priors, label_weight=np.float32(0.5)), Candidate()]
+    SSHIBA(3, search=several, random_state=0, max_iter=20).fit(mixed()).save(tmp_path / "m.sshiba")
+    assert load(tmp_path / "m.sshiba").search[0].priors.alpha == (1.0, 0.5)
 
 
 @pytest.mark.parametrize(
@@ -216,6 +251,7 @@ def test_ctrl_c_while_searching_ends_the_fit() -> None:
         ("search", [1], TypeError),
         ("search", [], TypeError),
         ("search", 3, TypeError),
+        ("search", Candidate(), TypeError),
         ("keep", "few", ValueError),
     ],
 )
@@ -231,3 +267,8 @@ def test_bad_candidates_are_refused() -> None:
         Candidate(label_weight=0)
     with pytest.raises(TypeError, match="priors"):
         Candidate(priors=1)
+
+
+def test_a_list_has_its_own_priors() -> None:
+    with pytest.raises(ValueError, match="their own priors and keep"):
+        SSHIBA(keep="all", search=[Candidate()]).fit({"x": np.zeros((3, 2))})

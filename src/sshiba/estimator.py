@@ -191,7 +191,7 @@ class SSHIBA(BaseEstimator):
             Save the best state so far in this file every `checkpoint_minutes`; restarts then run one after another.
 
         Ctrl-C ends the fit and keeps the best state so far; `resume` goes on from it. Restarts that run at a time
-        (`n_jobs`) keep those that are done; before the first of them is, there is nothing to keep.
+        (`n_jobs`) keep those that are done; before the first of them is, and in the search, there is nothing to keep.
 
         Returns
         -------
@@ -285,8 +285,9 @@ class SSHIBA(BaseEstimator):
         began = time.perf_counter()
         n_components = self._n_components(schema, len(index))
         coded = list(data.values())
-        *seeds, search_seed = seed_sequence(self.random_state).spawn(self.n_init + 1)
-        seeds = seeds[len(before) :]
+        root = seed_sequence(self.random_state)
+        seeds = root.spawn(self.n_init)[len(before) :]
+        search_seed = np.random.SeedSequence(root.entropy, spawn_key=(*root.spawn_key, 2**31))  # whatever n_init
         if earlier is None:
             search = self._search(schema, coded, n_components, search_seed)
             choice = self._candidates[0] if search is None else search.choice
@@ -294,6 +295,7 @@ class SSHIBA(BaseEstimator):
             search, choice = earlier.search, earlier.choice
         spec = choice.spec(lambda priors: schema.model_spec(len(index), priors, self.missing))
         rows = make_rows(coded, spec, n_components, self.missing, self.engine)
+        logger.info("engine: %s", rows.describe())
 
         as_transform = self.missing == "exact" or all(view.observed is None for view in coded)
         exact_rows = None if as_transform else make_rows(coded, spec, n_components)
@@ -364,7 +366,8 @@ class SSHIBA(BaseEstimator):
             return None
         options = self._fit_options(schema, time.perf_counter())
         with FitBar(len(candidates), SHORT, "candidate") if self.verbose else nullcontext() as bar, ctrl_c() as stops:
-            search = run_search(candidates, data, make_spec, n_components, options, seed, bar, stops)
+            model = (n_components, options, seed, self.missing, self.engine)
+            search = run_search(candidates, data, make_spec, *model, bar, stops)
         if search is not None:
             logger.info(search.in_words())
         return search
@@ -497,7 +500,7 @@ class SSHIBA(BaseEstimator):
         write_report(self, path, views, fraction, title)
 
 
-SAME_MODEL = ("n_components", "missing", "priors", "keep")  # settings that a fit must go on with
+SAME_MODEL = ("n_components", "missing", "priors", "keep", "search")  # settings that a fit must go on with
 STORED_SETTINGS = (
     "n_components",
     "n_init",

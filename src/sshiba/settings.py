@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from typing import Any
 
 import numpy as np
@@ -44,12 +43,13 @@ def check_settings(model: Any) -> None:
     for name, allowed in choices.items():
         if getattr(model, name) not in allowed:
             raise ValueError(f"{name} must be one of {allowed}, not {getattr(model, name)!r}.")
-    if isinstance(model.search, str) and model.search != "auto":
-        raise ValueError(f"search must be 'auto', None or a list of Candidate(...), not {model.search!r}.")
-    if model.search is not None and not isinstance(model.search, str):
-        given = list(model.search) if isinstance(model.search, Iterable) else [model.search]
-        if not given or not all(isinstance(candidate, Candidate) for candidate in given):
-            raise TypeError(f"search must be 'auto', None or a list of Candidate(...), not {model.search!r}.")
+    given = model.search
+    a_list = isinstance(given, list | tuple) and len(given) > 0 and all(isinstance(c, Candidate) for c in given)
+    if given is not None and not (isinstance(given, str) and given == "auto") and not a_list:
+        kind = ValueError if isinstance(given, str) else TypeError
+        raise kind(f"search must be 'auto', None or a list of Candidate(...), not {given!r}.")
+    if a_list and (model.priors is not None or model.keep is not None):
+        raise ValueError("search is a list of candidates, which have their own priors and keep: leave these None.")
     if model.device not in (None, "cpu"):
         raise ValueError(f"device={model.device!r} is not available in this version; leave it None.")
     if model.engine not in ENGINES:

@@ -41,6 +41,7 @@ class Priors:
             pair = getattr(self, name)
             if len(pair) != 2 or not all(np.isfinite(v) and v > 0 for v in pair):
                 raise ValueError(f"Priors.{name} must be a pair (shape, rate) of positive numbers, not {pair!r}.")
+            object.__setattr__(self, name, tuple(map(float, pair)))
         if not (np.isfinite(self.noise_floor) and 0 <= self.noise_floor < 1):
             raise ValueError(f"Priors.noise_floor must be in [0, 1), not {self.noise_floor!r}.")
 

@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Sequence
 
 from ..core.coded import CodedView
 from ..core.spec import ModelSpec
 from .memory import MemoryRows
 from .protocol import Rows
-
-logger = logging.getLogger("sshiba")
 
 ENGINES = ("auto", "memory", "gram")
 
@@ -38,6 +35,4 @@ def make_rows(
     block_rows, min_shared : int, optional
         As for `MemoryRows`.
     """
-    rows = MemoryRows(data, spec, n_components, missing, engine, block_rows, min_shared)
-    logger.info("engine: %s", rows.describe())
-    return rows
+    return MemoryRows(data, spec, n_components, missing, engine, block_rows, min_shared)

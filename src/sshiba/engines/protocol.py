@@ -32,11 +32,15 @@ class RowPosterior:
 
 
 class Rows(Protocol):
-    """The rows of all views together. Everything that needs rows goes through these five methods."""
+    """The rows of all views together. Everything that needs rows goes through these methods."""
 
     spec: ModelSpec
     groups: tuple[ColumnGroups, ...]  # of each view
     n_rows: int
+
+    def describe(self) -> str:
+        """One line on how the rows are processed."""
+        ...
 
     def directions(self, k: int) -> np.ndarray:
         """v √λ of the leading principal components of all views side by side, (ΣD, k); 0 where there are fewer.

@@ -89,7 +89,7 @@ def settings_row(candidate: Candidate) -> dict[str, Any]:
 def search_table(search: Search) -> pd.DataFrame:
     """A row for each candidate: its settings, its score on each view (nats a cell, larger is better), and the mean."""
     rows = [
-        {**settings_row(c), "n_components": n, **score}
+        {**settings_row(c), "n_components": n} | {f"score {name}": value for name, value in score.items()}
         for c, n, score in zip(search.candidates, search.n_components, search.scores)
     ]
     return pd.DataFrame(rows).assign(mean=search.means, chosen=np.arange(len(rows)) == search.chosen)

@@ -13,11 +13,14 @@ difference, in which a row is one observation.
 
 from __future__ import annotations
 
+import time
+import warnings
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
+from sklearn.exceptions import ConvergenceWarning
 
 from ..core.coded import CodedView, shrink_mask
 from ..core.spec import ModelSpec, Priors, ViewSpec
@@ -70,6 +73,7 @@ class Candidate:
             raise ValueError(f"keep must be one of {tuple(KEEP)}, not {self.keep!r}.")
         if not 0 < self.label_weight <= 1:
             raise ValueError(f"label_weight must be in (0, 1], not {self.label_weight!r}.")
+        object.__setattr__(self, "label_weight", float(self.label_weight))
 
     def spec(self, make_spec: Callable[[Priors], ModelSpec]) -> ModelSpec:
         """The model with these settings; `make_spec` is that of the data, given priors."""
@@ -78,7 +82,10 @@ class Candidate:
         return replace(spec, views=tuple(replace(view, weight=weight) for view, weight in zip(spec.views, own)))
 
     def in_words(self) -> str:
-        return KEEP[self.keep] + ("" if self.label_weight == 1 else f", labels with weight {self.label_weight:g}")
+        words = KEEP[self.keep]
+        if self.priors not in (Priors(), ALL_PRIORS):
+            words += ", alpha ~ Gamma({:g}, {:g}), noise floor {:g}".format(*self.priors.alpha, self.priors.noise_floor)
+        return words + ("" if self.label_weight == 1 else f", labels with weight {self.label_weight:g}")
 
 
 @dataclass(frozen=True)
@@ -126,15 +133,20 @@ def without_doubles(candidates: Sequence[Candidate], make_spec: Callable[[Priors
 
 
 def n_operations(data: Sequence[CodedView], spec: ModelSpec, n_components: int) -> float:
-    """Multiplications of a sweep, roughly: products with the data, and where rows have covariances of z of their own
-    these, with what labels do to them.
+    """Multiplications of a sweep, roughly: products with the data, and where rows or columns have masks of their own
+    their covariances, with what labels do to them.
     """
     n, k = len(data[0].target), float(n_components)
     widths = [view.n_features for view in spec.views]
     masks = [view.observed for view in data if view.observed is not None]
-    own = len(masks) > 3 or any(mask.shape[1] > 1 for mask in masks)
+    n_masks = sum(mask.shape[1] for mask in masks)
     n_latent = sum(width for width, view in zip(widths, spec.views) if view.likelihood.latent)
-    return 4 * n * sum(widths) * k + (n * (k**3 + 6 * n_latent * k**2) if own else 0.0)
+    own = n * (k**3 + (n_masks + 6 * n_latent) * k**2) + n_masks * k**3 if n_masks > 3 else 0.0
+    return n * sum(widths) * k + own
+
+
+class OutOfTimeError(Exception):
+    """A search that did not end in its time says nothing."""
 
 
 def run_search(
@@ -144,12 +156,22 @@ def run_search(
     n_components: int,
     options: FitOptions,
     seed: np.random.SeedSequence,
+    missing: str = "exact",
+    engine: str = "auto",
     callback: Callable[[Progress], object] | None = None,
     stop_requests: Sequence[int] = (),
 ) -> Search | None:
-    """A short fit of each candidate to the same rows; None where too few are left to judge it. A stop request raises
-    KeyboardInterrupt: there is nothing yet to be kept.
+    """A short fit of each candidate to the same rows; None where too few are left to judge it, or where half of the
+    time of the fit is not enough. A stop request raises KeyboardInterrupt: there is nothing yet to be kept.
     """
+    began, limit = time.perf_counter(), None if options.max_time is None else options.max_time / 2
+
+    def check() -> None:
+        if stop_requests:
+            raise KeyboardInterrupt
+        if limit is not None and time.perf_counter() - began > limit:
+            raise OutOfTimeError
+
     spec, rng, n_rows = make_spec(Priors()), np.random.default_rng(seed), len(data[0].target)
     n_test = int(np.clip(TEST_SHARE * n_rows, min(FEW_TEST_ROWS, n_rows // 4), MOST_TEST_ROWS))
     n_folds = MOST_FOLDS if n_operations(data, spec, n_components) < FEW_OPERATIONS else 1
@@ -162,30 +184,28 @@ def run_search(
     n_components = min(n_components, n_rows - n_test)
     losses: list[Losses] = []
     sizes: list[int] = []
-    for number, candidate in enumerate(candidates):
-        short = replace(
-            options,
-            max_iter=SHORT,
-            tol=ROUGH * options.tol,
-            trials=candidate.keep == FEWEST,
-            max_time=None if options.max_time is None else options.max_time / (2 * len(candidates) * len(folds)),
-        )
+    try:
+        for number, candidate in enumerate(candidates):
+            few = candidate.keep == FEWEST
+            short = replace(options, max_iter=SHORT, tol=ROUGH * options.tol, trials=few, max_time=limit)
 
-        def watch(progress: Progress, number: int = number) -> None:
-            if callback is not None:
-                callback(replace(progress, restart=number))
+            def watch(progress: Progress, number: int = number) -> None:
+                if callback is not None:
+                    callback(replace(progress, restart=number))
 
-        found = []
-        for fold in folds:
-            rows = make_rows(fold.training, candidate.spec(make_spec), n_components)
-            first = posterior_along(rows.spec, rows.groups, rows.directions(n_components), np.random.default_rng(seed))
-            start = StartingPoint(first, n_components)
-            posterior = run(rows, start, short, watch, stop_requests=stop_requests).state.posterior
-            if stop_requests:
-                raise KeyboardInterrupt
-            found.append((judge(posterior, rows.spec, fold), posterior.n_components))
-        losses.append({i: np.concatenate([own[i] for own, _ in found]) for i in judged})
-        sizes.append(max(size for _, size in found))
+            found = []
+            for fold in folds:
+                rows = make_rows(fold.training, candidate.spec(make_spec), n_components, missing, engine)
+                along = rows.directions(n_components)
+                first = posterior_along(rows.spec, rows.groups, along, np.random.default_rng(seed))
+                start = StartingPoint(first, n_components)
+                posterior = run(rows, start, short, watch, stop_requests=stop_requests).state.posterior
+                check()
+                found.append((judge(posterior, rows.spec, fold, check), posterior.n_components))
+            losses.append({i: np.concatenate([own[i] for own, _ in found]) for i in judged})
+            sizes.append(max(size for _, size in found))
+    except OutOfTimeError:
+        return None
     scores = [{spec.views[i].name: score(own, spec.views[i]) for i, own in found.items()} for found in losses]
     return Search(tuple(candidates), tuple(scores), tuple(sizes), choose(losses, sizes, spec.views))
 
@@ -219,38 +239,39 @@ class Question:
 
 
 def hide_in_turn(test: Sequence[CodedView], spec: ModelSpec, rng: np.random.Generator) -> list[Question]:
-    """Each cell is asked for once."""
-    latent = [view.likelihood.latent for view in spec.views]
-    groups = [rng.permutation(view.n_features) % N_GROUPS for view in spec.views]
-    real = [i for i in range(len(test)) if not latent[i]]
-    questions = [ask(test, {i: groups[i] == group for i in real}) for group in range(N_GROUPS if real else 0)]
-    return questions + [ask(test, {i: np.ones(1, dtype=bool)}) for i in range(len(test)) if latent[i]]
+    """Each cell is asked for once: real columns in groups, then the views of labels, one at a time or in groups."""
+    real = [i for i, view in enumerate(spec.views) if not view.likelihood.latent]
+    labels = [int(i) for i in rng.permutation([i for i, view in enumerate(spec.views) if view.likelihood.latent])]
+    group_of = {i: (rng.permutation(spec.views[i].n_features) + rng.integers(N_GROUPS)) % N_GROUPS for i in real}
+    asked = [{i: group_of[i] == group for i in real} for group in range(N_GROUPS)]
+    asked += [{i: np.ones(1, dtype=bool) for i in labels[group::N_GROUPS]} for group in range(N_GROUPS)]
+    return [ask(test, columns) for columns in asked if columns]
 
 
 def ask(test: Sequence[CodedView], columns: Mapping[int, np.ndarray]) -> Question:
     """Hide these columns of some views."""
     shown, hidden = list(test), {}
     for i, asked in columns.items():
-        width = 1 if test[i].target.ndim == 1 else test[i].target.shape[1]
-        observed = test[i].observed
-        seen = np.ones((len(test[i].target), width), dtype=bool)
+        target, observed = test[i].target, test[i].observed
+        seen = np.ones((len(target), 1 if target.ndim == 1 else target.shape[1]), dtype=bool)
         seen &= True if observed is None else observed
-        hidden[i] = seen & asked
-        kept = seen & ~asked
-        target = test[i].target if width == 1 else np.where(kept, test[i].target, 0)
-        shown[i] = CodedView(target, shrink_mask(kept))
+        hidden[i], kept = seen & asked, seen & ~asked
+        shown[i] = CodedView(np.where(kept if target.ndim == 2 else kept[:, 0], target, 0), shrink_mask(kept))
     return Question(shown, hidden)
 
 
 Losses = dict[int, np.ndarray]  # of each view that is judged, (n, D); NaN where a cell is not asked for
 
 
-def judge(posterior: Posterior, spec: ModelSpec, fold: Fold) -> Losses:
-    """How far the predictions of hidden cells are from what they were."""
+def judge(posterior: Posterior, spec: ModelSpec, fold: Fold, check: Callable[[], None]) -> Losses:
+    """How far the predictions of hidden cells are from what they were; `check` may end it between two questions."""
     losses: Losses = {}
     for question in fold.questions:
         rows = make_rows(question.shown, spec, posterior.n_components, engine="memory")
-        predicted = predict_views(rows, posterior, list(question.hidden), (1.0,) * len(fold.test), ROUGH_Z)
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", ConvergenceWarning)  # these rows are nobody's
+            predicted = predict_views(rows, posterior, list(question.hidden), (1.0,) * len(fold.test), ROUGH_Z)
+        check()
         for i, hidden in question.hidden.items():
             found = spec.views[i].likelihood.losses(fold.test[i].target, predicted[i][0])
             own = losses.setdefault(i, np.full(hidden.shape, np.nan))
@@ -266,8 +287,8 @@ def score(losses: np.ndarray, view: ViewSpec) -> float:
 
 def choose(losses: Sequence[Losses], sizes: Sequence[int], views: Sequence[ViewSpec]) -> int:
     """The best candidate; one with more factors than another only where it is clearly better."""
-    best = 0
-    for i in range(1, len(losses)):
+    best, *others = sorted(range(len(losses)), key=lambda i: (sizes[i], i))
+    for i in others:
         gain, error = difference(losses[best], losses[i], views)
         sure = SURE if sizes[best] else SURE_OF_ANY
         if gain > (max(MARGIN, sure * error) if sizes[i] > sizes[best] else TIE):

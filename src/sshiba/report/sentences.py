@@ -71,7 +71,8 @@ def search(found: Search) -> str:
     other = max((mean, i) for i, mean in enumerate(found.means) if i != found.chosen)[0]
     gap = found.means[found.chosen] - other
     words = f"Settings were chosen by short fits and rows that they did not see: {found.choice.in_words()}"
-    return f"{words}, {abs(gap):.3f} nats a cell {'better' if gap >= 0 else 'worse'} than the next best."
+    than = "better than the next best" if gap >= 0 else "short of the best, which has more factors"
+    return f"{words}, {abs(gap):.3f} nats a cell {than}."
 
 
 def variance(fit: Fitted) -> str:
