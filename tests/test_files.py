@@ -4,6 +4,7 @@ import gzip
 import json
 import re
 import zipfile
+from inspect import signature
 from pathlib import Path
 from typing import Any
 
@@ -24,9 +25,12 @@ from sshiba.files.reading_options import LearnedReading, Reading
 from sshiba.files.tables import read, read_together
 from sshiba.files.writing import write
 
+# Older versions mix what goes to the terminal's two streams unless they are told not to.
+RUNNER = CliRunner(**({"mix_stderr": False} if "mix_stderr" in signature(CliRunner).parameters else {}))
+
 
 def sshiba(*arguments: object, stdin: bytes | None = None) -> Any:
-    return CliRunner().invoke(app, [str(argument) for argument in arguments], input=stdin)
+    return RUNNER.invoke(app, [str(argument) for argument in arguments], input=stdin)
 
 
 def done(*arguments: object, stdin: bytes | None = None) -> Any:

@@ -155,7 +155,7 @@ def test_the_error_of_a_difference_counts_rows() -> None:
     assert choose([{0: before}, {0: 0.99 * before}], [1, 5], spec.views) == 1
     assert choose([{0: before}, {0: 0.997 * before}], [1, 5], spec.views) == 0  # not by MARGIN
     assert choose([{0: before}, {0: 0.997 * before}], [5, 5], spec.views) == 1
-    assert choose([{0: before}, {0: after}], [1, 5], spec.views) == int(gains[-1] > max(0.002, 0.5 * errors[-1]))
+    assert choose([{0: before}, {0: after}], [1, 5], spec.views) == int(gains[-1] > max(0.002, errors[-1]))
 
 
 def test_label_weight_is_for_labels_that_have_none_of_their_own() -> None:

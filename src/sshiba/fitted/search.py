@@ -39,7 +39,7 @@ MOST_FOLDS, FEW_OPERATIONS = 2, 2e7  # folds of small tables, on which a sweep t
 N_GROUPS = 3  # of real columns, hidden in turn
 LEAST_HIDDEN = 15  # cells of a view: fewer tell nothing
 MARGIN = 0.002  # nats a cell by which a candidate with more factors must be better
-SURE, SURE_OF_ANY = 0.5, 2.0  # standard errors of the difference, the same; where the other has no factor at all
+SURE, SURE_OF_ANY = 1.0, 2.0  # standard errors of the difference, the same; where the other has no factor at all
 TIE = 0.001  # nats a cell by which one with no more factors must be better
 SMALLEST = 1e-12  # a mean squared error is taken to be at least this
 SHORT = 60  # sweeps
@@ -203,7 +203,7 @@ def run_search(
                 check()
                 found.append((judge(posterior, rows.spec, fold, check), posterior.n_components))
             losses.append({i: np.concatenate([own[i] for own, _ in found]) for i in judged})
-            sizes.append(max(size for _, size in found))
+            sizes.append(min(size for _, size in found))
     except OutOfTimeError:
         return None
     scores = [{spec.views[i].name: score(own, spec.views[i]) for i, own in found.items()} for found in losses]
