@@ -6,6 +6,7 @@ import re
 import zipfile
 from inspect import signature
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -25,12 +26,16 @@ from sshiba.files.reading_options import LearnedReading, Reading
 from sshiba.files.tables import read, read_together
 from sshiba.files.writing import write
 
-# Older versions mix what goes to the terminal's two streams unless they are told not to.
-RUNNER = CliRunner(**({"mix_stderr": False} if "mix_stderr" in signature(CliRunner).parameters else {}))
+MIXED = "mix_stderr" in signature(CliRunner).parameters  # in older versions: two streams, or both in one
 
 
 def sshiba(*arguments: object, stdin: bytes | None = None) -> Any:
-    return RUNNER.invoke(app, [str(argument) for argument in arguments], input=stdin)
+    runner = CliRunner(**({"mix_stderr": False} if MIXED else {}))
+    found = runner.invoke(app, [str(argument) for argument in arguments], input=stdin)
+    if not MIXED:
+        return found
+    both = {name: getattr(found, name) for name in ("exit_code", "exception", "stdout", "stdout_bytes", "stderr")}
+    return SimpleNamespace(**both, output=found.stderr + found.stdout)
 
 
 def done(*arguments: object, stdin: bytes | None = None) -> Any:
@@ -795,7 +800,7 @@ def test_formats_are_read_and_written(tmp_path: Path, ending: str) -> None:
 def test_npz_and_annotated_files_are_filled_in_their_own_form(tmp_path: Path) -> None:
     anndata = pytest.importorskip("anndata", reason="needs the extra 'mudata'")
     mudata = pytest.importorskip("mudata", reason="needs the extra 'mudata'")
-    x = numbers().to_numpy()
+    x = numbers().to_numpy(copy=True)
     x[3, 1] = np.nan
     np.savez(tmp_path / "in.npz", x=x, y=x[:, :2] * 2)
     done("impute", tmp_path / "in.npz", "-o", tmp_path / "out.npz", "--std", tmp_path / "std.npz", "--components", 2)

@@ -93,7 +93,8 @@ def modalities(data: Any) -> dict[str, Any]:
 def matrix(data: Any, name: str, layer: str | None = None) -> pd.DataFrame:
     """The matrix of a modality, or a layer, with its row and column names."""
     if layer is not None and layer not in data.layers:
-        raise ValueError(f"modality {name!r} has no layer {layer!r}; it has {first_few(data.layers, 10) or 'none'}.")
+        known = [key for key in data.layers if key is not None]  # newer versions count X among them, as None
+        raise ValueError(f"modality {name!r} has no layer {layer!r}; it has {first_few(known, 10) or 'none'}.")
     values = data.X if layer is None else data.layers[layer]
     if values is None:
         raise ValueError(f"modality {name!r} has no X. Name a layer (sshiba.annotated), or leave the modality out.")
