@@ -35,6 +35,7 @@ from .arguments import (
     ModelFile,
     NewTables,
     Out,
+    TableOut,
     Tables,
     Unseen,
     UnseenLabels,
@@ -244,7 +245,7 @@ def evaluate(
     how: Reading,
     fraction: Annotated[float, typer.Option(min=0.0, max=1.0, help="Share of the seen cells that is hidden.")] = 0.1,
     columns: Annotated[bool, typer.Option("--columns", help="A row for each column, not for each view.")] = False,
-    out: Annotated[str | None, typer.Option("--out", "-o", help="File for the table.")] = None,
+    out: TableOut = None,
     force: Force = False,
 ) -> None:
     """How well would holes be filled? Hides some seen cells, fits the others, and compares."""
@@ -279,7 +280,7 @@ def stability(
     ] = Kind.restarts,
     refits: Annotated[int, typer.Option("--refits", "-n", min=1, help="How often the model is fitted again.")] = 20,
     seed: Annotated[int, typer.Option(min=0, help="Of the starts and draws.")] = 0,
-    out: Annotated[str | None, typer.Option("--out", "-o", help="File for the table.")] = None,
+    out: TableOut = None,
     force: Force = False,
 ) -> None:
     """Which factors are found again? Fits the data of a model anew, and compares the weights of its factors."""

@@ -34,6 +34,7 @@ Tables = Annotated[list[str], typer.Argument(help=f"Files: {' '.join(ENDINGS)}; 
 NewTables = Annotated[list[str], typer.Argument(help="Files with new rows; - is standard input.", metavar="FILE")]
 ModelFile = Annotated[str, typer.Argument(help="Model file, as written by fit.", metavar="MODEL")]
 Out = Annotated[str, typer.Option("--out", "-o", help="File to write; - is standard output.")]
+TableOut = Annotated[str | None, typer.Option("--out", "-o", help="File for the table.")]
 Unseen = Annotated[
     UnseenLabels,
     typer.Option(
