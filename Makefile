@@ -4,6 +4,9 @@ PYTHON311 ?= python3.11
 PYTHON313 ?= python3.13
 VENV := .venv
 BIN := $(VENV)/bin
+# Test files at a time: one a core, and two fill the cores of a small machine.
+TEST_JOBS ?= 2
+PYTEST := -m pytest --numprocesses $(TEST_JOBS) --dist loadfile
 export MPLBACKEND := Agg
 
 .PHONY: help setup demo test test-slow test-oldest test-newest test-browser test-torch docs check lint style types \
@@ -24,13 +27,13 @@ demo: setup  ## fit digits as four views with holes; shows a table, writes a pic
 	$(BIN)/sshiba demo
 
 test: setup  ## the whole test suite (under eight minutes on two cores)
-	$(BIN)/python -m pytest
+	$(BIN)/python $(PYTEST)
 
 test-slow: setup  ## the long experiments
 	$(BIN)/python -m pytest -m slow
 
 test-oldest: $(VENV)-oldest/.installed  ## the suite on Python 3.11 with the oldest versions supported
-	$(VENV)-oldest/bin/python -m pytest
+	$(VENV)-oldest/bin/python $(PYTEST)
 
 $(VENV)-oldest/.installed: pyproject.toml constraints/oldest.txt
 	$(PYTHON311) -m venv --clear $(VENV)-oldest
@@ -42,7 +45,7 @@ test-newest:  ## the suite on Python 3.13 with the newest versions there are
 	test -x $(VENV)-newest/bin/python || $(PYTHON313) -m venv $(VENV)-newest
 	$(VENV)-newest/bin/python -m pip install --quiet --upgrade pip
 	$(VENV)-newest/bin/python -m pip install --quiet --upgrade --upgrade-strategy eager -e '.[test]'
-	$(VENV)-newest/bin/python -m pytest
+	$(VENV)-newest/bin/python $(PYTEST)
 
 test-browser: setup  ## the report in a real browser (installs playwright, and Debian's chromium where there is none)
 	$(BIN)/python -m pip install --quiet -e '.[browser]'

@@ -1,13 +1,22 @@
-"""The real command, in a process of its own."""
+"""The real command, in a process of its own.
 
+Imports take most of the time of a short command. So one interpreter imports everything, and each command is a fork of
+it; `started` gives one that is a fresh interpreter from the start.
+"""
+
+import json
 import os
 import signal
 import subprocess
 import sys
+import tempfile
+import traceback
+from functools import cache
 from pathlib import Path
 
 SOURCE = str(Path(__file__).parents[1] / "src")
 ENVIRONMENT = {**os.environ, "PYTHONPATH": SOURCE, "COLUMNS": "200", "OMP_NUM_THREADS": "1"}
+SECONDS = 300  # that a command may take
 
 
 def command(*arguments: object) -> list[str]:
@@ -18,10 +27,64 @@ def sshiba(
     *arguments: object, cwd: Path | None = None, stdin: str | None = None, data: Path | None = None
 ) -> subprocess.CompletedProcess:
     """The command, finished; `data` is the folder of the data sets."""
-    environment = ENVIRONMENT if data is None else {**ENVIRONMENT, "SSHIBA_DATA": str(data)}
-    return subprocess.run(
-        command(*arguments), capture_output=True, text=True, cwd=cwd, input=stdin, env=environment, timeout=300
-    )
+    words = [str(argument) for argument in arguments]
+    with tempfile.TemporaryDirectory() as folder:
+        stdout, stderr, given = (str(Path(folder, name)) for name in ("stdout", "stderr", "stdin"))
+        Path(given).write_text(stdin or "", encoding="utf-8")
+        where = {"cwd": str(cwd or Path.cwd()), "data": None if data is None else str(data)}
+        wanted = {"words": words, **where, "files": [given, stdout, stderr]}
+        server = interpreter()
+        assert server.stdin is not None
+        assert server.stdout is not None
+        print(json.dumps(wanted), file=server.stdin, flush=True)
+        code = int(server.stdout.readline())
+        texts = [Path(name).read_text(encoding="utf-8") for name in (stdout, stderr)]
+    return subprocess.CompletedProcess(words, code, *texts)
+
+
+@cache
+def interpreter() -> subprocess.Popen:
+    """It ends with its standard input, so at the latest with the tests."""
+    pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "text": True}
+    return subprocess.Popen([sys.executable, __file__], env=ENVIRONMENT, **pipes)
+
+
+def serve() -> None:
+    """Run the commands that are read, and print the exit status of each."""
+    from sshiba.cli import app
+    from sshiba.core.likelihoods import probit_compiled  # noqa: F401
+
+    for line in sys.stdin:
+        wanted = json.loads(line)
+        process = os.fork()
+        if process == 0:
+            run(app, wanted)
+        status = os.waitpid(process, 0)[1]
+        print(os.waitstatus_to_exitcode(status), flush=True)
+
+
+def run(app, wanted: dict) -> None:
+    """In the fork: the command, and its end."""
+    signal.alarm(SECONDS)
+    os.chdir(wanted["cwd"])
+    if wanted["data"]:
+        os.environ["SSHIBA_DATA"] = wanted["data"]
+    given, *written = wanted["files"]
+    os.dup2(os.open(given, os.O_RDONLY), 0)
+    for place, name in enumerate(written, start=1):
+        os.dup2(os.open(name, os.O_WRONLY | os.O_CREAT), place)
+    sys.argv = ["sshiba", *wanted["words"]]
+    code = 0
+    try:
+        app()
+    except SystemExit as end:
+        code = end.code if isinstance(end.code, int) else 0 if end.code is None else 1
+    except BaseException:
+        traceback.print_exc()
+        code = 1
+    sys.stdout.flush()
+    sys.stderr.flush()
+    os._exit(code)
 
 
 def started(folder: Path, *arguments: object) -> subprocess.Popen:
@@ -32,3 +95,7 @@ def started(folder: Path, *arguments: object) -> subprocess.Popen:
 
 def obey_ctrl_c() -> None:
     signal.signal(signal.SIGINT, signal.SIG_DFL)
+
+
+if __name__ == "__main__":
+    serve()

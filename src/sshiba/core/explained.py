@@ -34,6 +34,19 @@ def largest_share(posterior: Posterior, stats: Stats) -> np.ndarray:
     return np.max([np.mean(view.w_mean**2, axis=0) * z_square for view in posterior.views], axis=0)
 
 
+def gained_nats(posterior: Posterior, stats: Stats, spec: ModelSpec) -> np.ndarray:
+    """About how much each factor adds to the log-likelihood, (K,): ½ Σ_d tau_d <w_dk>² Σ_n z_nk², times the weights.
+
+    At the optimum the squares that a factor takes from the residuals are those of what it says, z w.
+    """
+    z_square = np.diagonal(stats.zz) / stats.n
+    total = np.zeros(posterior.n_components)
+    for view, view_stats, view_spec in zip(posterior.views, stats.views, spec.views):
+        cells = view_spec.weight * view_stats.n[view_stats.groups.index] * view.tau.mean  # (D,)
+        total += 0.5 * (cells @ view.w_mean**2) * z_square
+    return total
+
+
 def order_factors(posterior: Posterior, stats: Stats) -> tuple[Posterior, np.ndarray]:
     """Factors by the variance they explain, the largest weight of each positive; and `variance_explained` of these."""
     shares = variance_explained(posterior, stats)

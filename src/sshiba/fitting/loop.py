@@ -16,7 +16,7 @@ from .sweep import State, sweep
 
 HOLD_X = 10  # sweeps in which W learns from the first, confident q(x)
 WARM_UP = 20  # plain sweeps before the first rotation; earlier ones prune too much
-FIRST_TRIAL = 100.0  # times tol: the rise per sweep at which a smaller model is first tried
+FIRST_TRIAL = 1000.0  # times tol: the rise per sweep at which a smaller model is first tried
 SETTLING = 50  # rounds in which q(x) of a run that goes on is found again
 LONGEST_WAIT = 16  # sweeps between two rotations
 WORTHWHILE = 0.1  # of the rise of a sweep: a rotation that gains less is done more rarely

@@ -8,7 +8,7 @@ from __future__ import annotations
 import numpy as np
 
 from ..core.evidence import log_evidence
-from ..core.explained import largest_share
+from ..core.explained import gained_nats, largest_share
 from ..core.start import random_posterior
 from ..engines.protocol import Rows
 from .budget import Budget, FitOptions
@@ -57,10 +57,10 @@ def try_smaller(rows: Rows, state: State, options: FitOptions, budget: Budget, n
     """
     best, found = None, True
     while found and state.stats is not None:
-        share = largest_share(state.posterior, state.stats)
+        nats = gained_nats(state.posterior, state.stats, rows.spec)
         found, best_so_far = False, worth(rows, state)
-        for weak in np.argsort(share)[:n_candidates]:
-            smaller = keep_factors(state, np.delete(np.arange(len(share)), weak))
+        for weak in np.argsort(nats)[:n_candidates]:
+            smaller = keep_factors(state, np.delete(np.arange(len(nats)), weak))
             trial = attempt(rows, smaller, best_so_far, options, budget, TRIAL_SWEEPS, options.rotate)
             if trial is not None:
                 best, state, found = trial, trial, True
