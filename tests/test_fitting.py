@@ -10,8 +10,10 @@ import pytest
 from cases import Problem, make_problem
 
 from sshiba import SSHIBA
+from sshiba.core.explained import gained_nats, largest_share
+from sshiba.data.reading import read_training
 from sshiba.data.types import Binary, Real
-from sshiba.engines import memory
+from sshiba.engines import make_rows, memory
 from sshiba.fitting.budget import Budget, FitOptions
 from sshiba.fitting.loop import Fit, StartingPoint, run
 from sshiba.fitting.restarts import Restarts, best_place, run_restarts
@@ -141,3 +143,25 @@ def test_only_the_best_state_stays(n_jobs: int, problem: Problem, monkeypatch: p
     assert restarts.best.state.bound == restarts.all[best_place(restarts.all)].elbo
     assert [id(state) for state in alive()] == [id(restarts.best.state)]
     assert max(most_alive) <= 3  # the best, the one before, and this one
+
+
+def test_the_weakest_factor_is_the_one_the_likelihood_misses_least() -> None:
+    """In nats, not by its largest share of a view: a factor of one column may explain much of it, and little in all."""
+    rng = np.random.default_rng(0)
+    z = rng.standard_normal((300, 3))
+    wide = z[:, :2] @ rng.standard_normal((2, 30)) + rng.standard_normal((300, 30))
+    narrow = z[:, 2:] + 0.5 * rng.standard_normal((300, 2))
+    views = {"wide": wide, "narrow": narrow}
+    fit = SSHIBA(3, random_state=0, search=None).fit(views).fitted_
+    rows = make_rows(list(read_training(views)[1].values()), fit.spec, 3)
+    _, stats = rows.step(fit.posterior, rows.start(fit.posterior))
+    nats = gained_nats(fit.posterior, stats, fit.spec)
+    for k in range(fit.n_components):
+        lost = 0.0
+        for view, x in zip(fit.posterior.views, (view.target for view in rows.blocks[0].views)):
+            residual = x - view.b_mean - fit.factors @ view.w_mean.T
+            without = residual + fit.factors[:, [k]] * view.w_mean[:, k]
+            lost += 0.5 * float(np.sum(view.tau.mean * (without**2 - residual**2)))
+        assert nats[k] == pytest.approx(lost, rel=0.15)
+    share = largest_share(fit.posterior, stats)
+    assert np.argmin(nats) == np.argmax(share) == np.argmax(np.abs(fit.posterior.views[1].w_mean).sum(axis=0))
