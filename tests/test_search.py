@@ -127,7 +127,7 @@ def test_the_rows_that_judge_are_not_fitted(monkeypatch: pytest.MonkeyPatch) -> 
         search, "run", lambda rows, *rest, **named: fitted_rows.append(rows.n_rows) or true_run(rows, *rest, **named)
     )
     SSHIBA(3, random_state=0, max_iter=10).fit(mixed(300))
-    assert fitted_rows == [270] * 6  # two folds of each candidate
+    assert fitted_rows == [225] * 6  # two folds of each candidate
 
 
 def test_losses_are_those_of_the_metrics() -> None:

@@ -127,7 +127,7 @@ class LatentView:
     def leverage(self) -> Array:
         """Of cells, (r, D); 0 where not observed."""
         xp = array_namespace(self.gain)
-        leverage = xp.sum(self.gain * self.message.w_mean, axis=-1) / self.message.copies
+        leverage = xp.vecdot(self.gain, self.message.w_mean) / self.message.copies
         return leverage if self.seen is None else xp.where(self.seen, leverage, 0.0)
 
     @property

@@ -1,8 +1,8 @@
-"""Which priors, and how many factors, predict best: short fits without a tenth of the rows, whose cells are predicted.
+"""Which priors, and how many factors, predict best: short fits without a quarter of the rows, whose cells are predicted.
 
 The bound, and less so the log evidence, prefers few factors: on small tables factors go that would help to predict.
-Here candidates are judged by what they predict. Each is fitted to nine tenths of the rows, which costs as much as any
-fit of such data (hidden cells among complete rows would cost more). Of the other rows a third of the columns of real
+Here candidates are judged by what they predict. Each is fitted to three quarters of the rows, which costs less than a
+fit of all (hidden cells among complete rows would cost more). Of the other rows a third of the columns of real
 views is hidden at a time, then each view of labels, and predicted from the rest.
 
 The score of a view is in nats a cell: −½ log of the mean squared error of real cells (the log-likelihood of errors of
@@ -34,12 +34,12 @@ from .inference import predict_views
 FEWEST, ALL = "fewest", "all"
 KEEP = {FEWEST: "as few factors as will do", ALL: "all factors that explain anything"}
 ALL_PRIORS = Priors(alpha=(1.0, 0.1), noise_floor=1e-4)  # under which idle factors shrink, but need not go
-TEST_SHARE, FEW_TEST_ROWS, MOST_TEST_ROWS = 0.1, 20, 1000  # of the rows; in small tables so many, or a quarter
+TEST_SHARE, MOST_TEST_ROWS = 0.25, 1000  # of the rows, in each fold
 MOST_FOLDS, FEW_OPERATIONS = 2, 2e7  # folds of small tables, on which a sweep takes milliseconds; of others one
 N_GROUPS = 3  # of real columns, hidden in turn
 LEAST_HIDDEN = 15  # cells of a view: fewer tell nothing
 MARGIN = 0.002  # nats a cell by which a candidate with more factors must be better
-SURE, SURE_OF_ANY = 1.0, 3.0  # standard errors of the difference, the same; where the other has no factor at all
+SURE, SURE_OF_ANY = 0.25, 3.0  # standard errors of the difference, the same; where the other has no factor at all
 TIE = 0.001  # nats a cell by which one with no more factors must be better
 SMALLEST = 1e-12  # a mean squared error is taken to be at least this
 SHORT = 60  # sweeps
@@ -173,7 +173,7 @@ def run_search(
             raise OutOfTimeError
 
     spec, rng, n_rows = make_spec(Priors()), np.random.default_rng(seed), len(data[0].target)
-    n_test = int(np.clip(TEST_SHARE * n_rows, min(FEW_TEST_ROWS, n_rows // 4), MOST_TEST_ROWS))
+    n_test = min(int(TEST_SHARE * n_rows), MOST_TEST_ROWS)
     n_folds = MOST_FOLDS if n_operations(data, spec, n_components) < FEW_OPERATIONS else 1
     order = rng.permutation(n_rows)
     parts = [order[i * n_test : (i + 1) * n_test] for i in range(min(n_folds, n_rows // max(n_test, 1)))]

@@ -197,6 +197,8 @@ def log_phi_and_rho(a: Array) -> tuple[Array, Array]:
     """log Φ and ρ = φ/Φ; below −100, where φ and Φ cancel badly, ρ by its series."""
     xp = array_namespace(a)
     log_phi = log_ndtr(a)
+    if is_numpy_array(a) and a.size and a.min() >= -100.0:  # on a device the question would cost more than the answer
+        return log_phi, np.exp(-0.5 * a * a - 0.5 * log(2 * pi) - log_phi)
     far = xp.where(a < -100.0, a, -100.0)
     series = -far - (1 - 2 / far**2) / far
     near = xp.exp(-(xp.where(a < -100.0, 0.0, a) ** 2) / 2 - 0.5 * log(2 * pi) - xp.where(a < -100.0, 0.0, log_phi))
