@@ -1,4 +1,4 @@
-"""Which priors, and how many factors, predict best: short fits without a quarter of the rows, whose cells are predicted.
+"""Which priors, and how many factors, predict best: short fits without a quarter of the rows, then judged by these.
 
 The bound, and less so the log evidence, prefers few factors: on small tables factors go that would help to predict.
 Here candidates are judged by what they predict. Each is fitted to three quarters of the rows, which costs less than a
