@@ -1,6 +1,6 @@
 """How many factors a default fit keeps of made-up data whose number is known, and how often its search keeps all.
 
-    python benchmarks/known_truth.py [tables]
+python benchmarks/known_truth.py [tables]
 """
 
 from __future__ import annotations

@@ -291,7 +291,7 @@ def test_bibfa_is_a_special_case() -> None:
     z = rng.standard_normal((200, 2))
     views = {name: z @ rng.standard_normal((2, 6)) + 0.3 * rng.standard_normal((200, 6)) for name in "ab"}
     one_noise = Real(noise="view", scale=False)  # scaled, the columns would differ in noise, and call for factors
-    model = fit(views, views={"a": one_noise, "b": one_noise})
+    model = fit(views, views={"a": one_noise, "b": one_noise}, keep="fewest")
     assert model.n_components_ == 2
     assert np.ptp(model.fitted_.posterior.views[0].tau.mean) == 0
 

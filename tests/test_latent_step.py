@@ -14,10 +14,12 @@ from scipy.special import expit, log_ndtr
 from scipy.stats import norm
 
 from sshiba import SSHIBA
-from sshiba.core import blocks, latent_step
+from sshiba.core import latent_step
 from sshiba.core.bound import elbo, rows_bound
+from sshiba.core.devices import HOST
 from sshiba.core.state import Posterior
 from sshiba.data.types import Binary, Categorical, Real, View
+from sshiba.engines import make_rows
 
 TARGETS = {"probit": lambda u: np.exp(log_ndtr(u)), "logit": expit}
 
@@ -107,18 +109,18 @@ def test_where_classes_are_nearly_exact_the_bound_of_a_fit_still_never_falls() -
 
 
 @pytest.mark.parametrize("views", [[Real(), Categorical()], [Real(), Binary(), Categorical(weight=2.0)]])
-def test_rows_one_at_a_time(views: list[View], monkeypatch: pytest.MonkeyPatch) -> None:
+def test_rows_one_at_a_time(views: list[View]) -> None:
     """Also parts of a block in which no row has a label: the same as all at once."""
     widths = [*[5, 4][: len(views) - 1], 3]
     problem = make_problem(views, widths, ["cells", *["rows"] * (len(views) - 1)], n=25)
     results = []
-    for part_bytes in (blocks.PART_BYTES, 1):
-        monkeypatch.setattr(blocks, "PART_BYTES", part_bytes)
-        local = problem.rows.start(problem.posterior)
+    for device in (HOST, replace(HOST, part_bytes=1)):
+        rows = make_rows(problem.data, problem.spec, 3, device=device)
+        local = rows.start(problem.posterior)
         for hold_x in (True, False, False):
-            local, stats = problem.rows.step(problem.posterior, local, hold_x)
+            local, stats = rows.step(problem.posterior, local, hold_x)
         factors = np.empty((25, 3))
-        for part in problem.rows.infer(problem.posterior):
+        for part in rows.infer(problem.posterior):
             factors[part.rows] = part.z_mean
         results.append((sum(elbo(problem.posterior, stats, problem.spec).values()), factors))
     assert results[0][0] == pytest.approx(results[1][0], rel=1e-12)

@@ -18,6 +18,7 @@ from sklearn.base import BaseEstimator
 from sklearn.exceptions import ConvergenceWarning
 
 from .core.coded import CodedView
+from .core.devices import find_device
 from .core.random import seed_sequence
 from .core.spec import ModelSpec, Priors
 from .data.advice import Problem, Remedy
@@ -86,11 +87,14 @@ class SSHIBA(BaseEstimator):
         Which factors stay: as few as the evidence asks for, which are easier to read, or all that explain anything,
         which often predict better. None leaves it to `search`.
     search : "auto", None or list of Candidate
-        Choose `priors` and `keep`, where they are None, and whether labels count half, by short fits without a tenth of
-        the rows and how well they predict these. The fewest factors are kept where they are nearly as good. "auto" does
-        so where a sweep takes less than about 50 milliseconds and no view selects features; None takes the fewest.
+        Choose `priors` and `keep`, where they are None, and whether labels count half, by short fits without a quarter
+        of the rows and how well they predict these. The fewest factors are kept where they are nearly as good. "auto"
+        does so where a sweep takes less than about 50 milliseconds and no view selects features; None takes the fewest.
         A list is compared whatever the data. `search_` tells what was found.
-    device : None or "cpu"
+    device : None, "cuda", "cuda:1", ... or "cpu"
+        Where rows are processed: None with NumPy, else with PyTorch on one of its devices (extra `torch`). Fitted
+        attributes are NumPy's. Restarts run one after another there. Where a loaded model finds no such device it
+        answers with NumPy.
     engine : "auto", "memory" or "gram"
         How rows are processed: directly, or in Gram space where real views are complete; "auto" takes the cheaper way.
     dtype : "float64" or "float32"
@@ -294,11 +298,12 @@ class SSHIBA(BaseEstimator):
         else:
             search, choice = earlier.search, earlier.choice
         spec = choice.spec(lambda priors: schema.model_spec(len(index), priors, self.missing))
-        rows = make_rows(coded, spec, n_components, self.missing, self.engine)
+        device = find_device(self.device)
+        rows = make_rows(coded, spec, n_components, self.missing, self.engine, device=device)
         logger.info("engine: %s", rows.describe())
 
         as_transform = self.missing == "exact" or all(view.observed is None for view in coded)
-        exact_rows = None if as_transform else make_rows(coded, spec, n_components)
+        exact_rows = None if as_transform else make_rows(coded, spec, n_components, device=device)
 
         def keep(restarts: Restarts) -> None:
             fit = make_fitted(schema, rows, restarts, index, self._settings(), choice, search, earlier, exact_rows)
@@ -366,7 +371,7 @@ class SSHIBA(BaseEstimator):
             return None
         options = self._fit_options(schema, time.perf_counter())
         with FitBar(len(candidates), SHORT, "candidate") if self.verbose else nullcontext() as bar, ctrl_c() as stops:
-            model = (n_components, options, seed, self.missing, self.engine)
+            model = (n_components, options, seed, self.missing, self.engine, find_device(self.device))
             search = run_search(candidates, data, make_spec, *model, bar, stops)
         if search is not None:
             logger.info(search.in_words())

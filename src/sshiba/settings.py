@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 
+from .core.devices import find_device
 from .core.spec import Priors
 from .engines import ENGINES
 from .fitted.search import KEEP, Candidate
@@ -50,7 +51,6 @@ def check_settings(model: Any) -> None:
         raise kind(f"search must be 'auto', None or a list of Candidate(...), not {given!r}.")
     if a_list and (model.priors is not None or model.keep is not None):
         raise ValueError("search is a list of candidates, which have their own priors and keep: leave these None.")
-    if model.device not in (None, "cpu"):
-        raise ValueError(f"device={model.device!r} is not available in this version; leave it None.")
+    find_device(model.device)
     if model.engine not in ENGINES:
         raise ValueError(f"engine={model.engine!r} is not available in this version; use one of {ENGINES}.")

@@ -130,7 +130,8 @@ def fit(
         with ctrl_c():  # a fit that is done is saved
             if earlier is not None:
                 stored = earlier.fitted_.reading
-                settings = {"verbose": 1, "n_jobs": fitting.jobs, "max_time": fitting.max_time}
+                device = earlier.device if fitting.device is None else fitting.device
+                settings = {"verbose": 1, "n_jobs": fitting.jobs, "max_time": fitting.max_time, "device": device}
                 model = earlier.set_params(**settings).resume(given, **saving)
                 model.fitted_ = replace(model.fitted_, reading=stored)
             else:

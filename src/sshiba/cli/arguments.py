@@ -55,11 +55,12 @@ class Fitting:
     seed: int = 0
     jobs: int = 1
     max_time: float | None = None
+    device: str | None = None
 
     def model(self, given: Any) -> SSHIBA:
         """The model that is to be fitted to `given`."""
         views = dict(parse_view(text, given) for text in self.view) or None
-        model = SSHIBA(self.components, views, self.restarts, keep=self.keep)
+        model = SSHIBA(self.components, views, self.restarts, keep=self.keep, device=self.device)
         return model.set_params(random_state=self.seed, n_jobs=self.jobs, max_time=self.max_time)
 
 
@@ -116,6 +117,9 @@ OPTIONS: dict[type, dict[str, Any]] = {
         "seed": Annotated[int, typer.Option(min=0, help="Of the random starts.")],
         "jobs": Annotated[int, typer.Option(min=1, help="Restarts at a time.")],
         "max_time": Annotated[float | None, typer.Option(min=0, help="Seconds for the fit.")],
+        "device": Annotated[
+            str | None, typer.Option(help="Where to compute: cuda, cuda:1 or cpu, with PyTorch.", metavar="NAME")
+        ],
     },
 }
 

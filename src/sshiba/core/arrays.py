@@ -40,6 +40,11 @@ def log_sum_exp(x: Any, axis: int) -> Any:
     return xp.squeeze(top, axis=axis) + xp.log(xp.sum(xp.exp(x - top), axis=axis))
 
 
+def to_numpy(array: Any) -> np.ndarray:
+    """The same numbers on the host."""
+    return np.asarray(array.cpu() if is_torch_array(array) else array)
+
+
 def like(values: Any, other: Any) -> Any:
     """Numbers from NumPy as an array of the namespace, dtype and device of `other`."""
     xp = array_namespace(other)

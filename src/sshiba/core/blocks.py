@@ -9,12 +9,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
-import numpy as np
-
 from .arrays import array_namespace
+from .devices import HOST
 from .state import Array, ColumnGroups, LatentX
-
-PART_BYTES = 2**23  # working memory of rows with a covariance each: small enough for the caches
 
 
 @dataclass(frozen=True)
@@ -31,7 +28,7 @@ class RowView:
     holes: Array | None = None
     present: bool = True  # is anything of this view observed in the block?
     complete: bool = False  # is all of it?
-    seen: np.ndarray | None = None  # of whole rows that are seen or missing: places of the seen ones, on the host
+    seen: Array | None = None  # of whole rows that are seen or missing: places of the seen ones
     x_sum: Array | None = None  # of a real view without mean-field holes: constants, taken once
     xx: Array | None = None
 
@@ -43,7 +40,7 @@ class RowView:
         """Some of the rows; sums over all of them stay as they are."""
         holes, seen = None if self.holes is None else self.holes[some], self.seen
         if seen is not None:
-            first, last = np.searchsorted(seen, [some.start, some.stop])
+            first, last = (int((seen < edge).sum()) for edge in (some.start, some.stop))
             seen = seen[first:last] - some.start
         observed = self.observed if self.observed.shape[0] == 1 else self.observed[some]
         present = self.present and (seen is None or len(seen) > 0)
@@ -63,9 +60,17 @@ class Block:
     views: tuple[RowView, ...]
     observed: Array  # (r, ΣG): the masks of all views side by side; each view has its part of it
     z_follows_x: bool
+    part_bytes: int = HOST.part_bytes  # working memory of rows with a covariance each
 
     @classmethod
-    def of(cls, n: int, shared: bool, views: Sequence[RowView], missing: str = "exact") -> Block:
+    def of(
+        cls,
+        n: int,
+        shared: bool,
+        views: Sequence[RowView],
+        missing: str = "exact",
+        part_bytes: int = HOST.part_bytes,
+    ) -> Block:
         """The masks of the views are put side by side, and not kept twice."""
         xp = array_namespace(views[0].observed)
         observed = views[0].observed if len(views) == 1 else xp.concat([view.observed for view in views], axis=1)
@@ -74,14 +79,15 @@ class Block:
             stop = start + view.observed.shape[1]
             kept.append(replace(view, observed=observed[:, start:stop]))
             start = stop
-        return cls(n, shared, tuple(kept), observed, missing == "exact" and any(not v.is_static for v in views))
+        z_follows_x = missing == "exact" and any(not view.is_static for view in views)
+        return cls(n, shared, tuple(kept), observed, z_follows_x, part_bytes)
 
     def parts(self, n_components: int, own: bool | None = None) -> list[slice]:
-        """As many rows at a time as a cache holds of what each has of its own, or all where they share it."""
+        """As many rows at a time as there is room for what each has of its own, or all where they share it."""
         latent = [view for view in self.views if not view.is_static]
         classes = sum(len(view.groups.index) ** 2 for view in latent if view.target.ndim == 1)
         own_bytes = 32 * n_components**2 + sum(8 * len(v.groups.index) * n_components for v in latent) + 8 * classes
-        step = max(1, PART_BYTES // max(own_bytes, 1)) if (not self.shared if own is None else own) else self.n
+        step = max(1, self.part_bytes // max(own_bytes, 1)) if (not self.shared if own is None else own) else self.n
         return [slice(start, min(start + step, self.n)) for start in range(0, self.n, step)]
 
     def rows(self, some: slice) -> Block:

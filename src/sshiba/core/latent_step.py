@@ -24,7 +24,7 @@ from math import log, pi
 
 import numpy as np
 
-from .arrays import array_namespace, eye, zeros
+from .arrays import array_namespace, eye, to_numpy, zeros
 from .blocks import Block, LocalX, RowView
 from .likelihoods import XUpdate
 from .messages import Message, Messages
@@ -55,7 +55,7 @@ def update_view_x(rows: RowView, xi: Array | None, y: Array, message: Message) -
     return leave_out_holes(rows, found) if rows.holes is None else fill_holes(rows, found, y, message.tau)
 
 
-def infer_seen_rows(rows: RowView, seen: np.ndarray, y: Array, message: Message) -> LatentX:
+def infer_seen_rows(rows: RowView, seen: Array, y: Array, message: Message) -> LatentX:
     """q(x) of a view whose rows are seen or missing as a whole: only of those that are seen."""
     xp = array_namespace(y)
     found = message.likelihood.infer_x(rows.target[seen], y[seen], message.tau, None)
@@ -138,7 +138,7 @@ class LatentView:
     @property
     def one_by_one(self) -> np.ndarray:
         """The features that have such cells."""
-        return np.flatnonzero(np.asarray(array_namespace(self.alone).any(self.alone, axis=0)))
+        return np.flatnonzero(to_numpy(array_namespace(self.alone).any(self.alone, axis=0)))
 
     def predictor(self, z: Array) -> Array:
         return z @ self.message.w_mean.T + self.message.b_mean

@@ -10,6 +10,8 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from typing import NamedTuple
 
+from array_api_compat import is_numpy_array
+
 from .arrays import array_namespace, eye, inverse_root, zeros
 from .blocks import Block, LocalX, RowView, as_float, join_x, latent_x, rows_of_x
 from .latent_step import LatentStep, LatentView, added_sums, added_zz, latent_view, step_x, update_x
@@ -154,7 +156,7 @@ class ZSums:
 def infer_z(block: Block, x: LocalX, messages: Messages, follow: bool) -> tuple[Array, LocalX, ZSums]:
     """<z> of all rows, (n, K), q(x), which is new where z is to follow it, and the sums of z.
 
-    On threads, a part of the rows each, where rows have covariances of their own.
+    On threads of the host, a part of the rows each, where rows have covariances of their own.
     """
 
     def one(some: slice) -> tuple[Array, LocalX, ZSums]:
@@ -175,7 +177,8 @@ def infer_z(block: Block, x: LocalX, messages: Messages, follow: bool) -> tuple[
     else:
         # A thread adds up what it computes. How many parts it takes does not depend on the threads, nor do the sums.
         step = -(-len(parts) // min(max(4, len(parts) // 8), 64))
-        z, new, sums = join_rows(in_threads(several, [parts[i : i + step] for i in range(0, len(parts), step)]))
+        run = in_threads if is_numpy_array(block.observed) else map
+        z, new, sums = join_rows(run(several, [parts[i : i + step] for i in range(0, len(parts), step)]))
     return z, new if follow else x, sums
 
 

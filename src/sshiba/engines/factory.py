@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from ..core.coded import CodedView
+from ..core.devices import HOST, Device
 from ..core.spec import ModelSpec
 from .memory import MemoryRows
 from .protocol import Rows
@@ -20,6 +21,7 @@ def make_rows(
     engine: str = "auto",
     block_rows: int | None = None,
     min_shared: int | None = None,
+    device: Device = HOST,
 ) -> Rows:
     """Rows that are ready for a fit, or for questions about them.
 
@@ -34,5 +36,7 @@ def make_rows(
         Work in Gram space where that is cheaper, never, or wherever it can be.
     block_rows, min_shared : int, optional
         As for `MemoryRows`.
+    device : Device
+        Where the rows live.
     """
-    return MemoryRows(data, spec, n_components, missing, engine, block_rows, min_shared)
+    return MemoryRows(data, spec, n_components, missing, engine, block_rows, min_shared, device)

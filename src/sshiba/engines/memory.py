@@ -1,4 +1,4 @@
-"""All rows in memory, processed in blocks."""
+"""All rows in memory, that of the host or of a device, processed in blocks."""
 
 from __future__ import annotations
 
@@ -7,8 +7,10 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from ..core.blocks import PART_BYTES, Block, LocalX, RowView, join_x, rows_of_x
+from ..core.arrays import array_namespace
+from ..core.blocks import Block, LocalX, RowView, as_float, join_x, rows_of_x
 from ..core.coded import CodedView
+from ..core.devices import HOST, Device
 from ..core.latent_step import start_x
 from ..core.local_step import local_step, settle
 from ..core.messages import Messages, make_messages
@@ -20,9 +22,6 @@ from .gram import Cross, Gram, gram_step, static_columns, take_cross, take_gram
 from .patterns import arrange_rows, column_groups
 from .principal import RowProducts, principal_directions
 from .protocol import MAX_ROUNDS, Z_TOL, RowPosterior
-
-WORTH_A_BLOCK = 2_000_000  # n·K³: what rows of one pattern of holes must save to have a block of their own
-BLOCK_BYTES = 2**26  # working memory of one block of rows
 
 
 @dataclass(frozen=True)
@@ -51,9 +50,11 @@ class MemoryRows:
     data, spec, n_components, missing, engine
         As for `make_rows`.
     block_rows : int, optional
-        Rows per block, instead of what BLOCK_BYTES allows.
+        Rows per block, instead of what `device.block_bytes` allows.
     min_shared : int, optional
-        Rows of one pattern of holes that get a block of their own, instead of what WORTH_A_BLOCK says.
+        Rows of one pattern of holes that get a block of their own, instead of what `device.worth_a_block` says.
+    device : Device
+        Where the rows live. Globals go there as messages, statistics come back, once a sweep.
     """
 
     def __init__(
@@ -65,8 +66,10 @@ class MemoryRows:
         engine: str = "auto",
         block_rows: int | None = None,
         min_shared: int | None = None,
+        device: Device = HOST,
     ) -> None:
         keep_freed_memory()
+        self.device, self.portable = device, device.is_host
         n_components = max(n_components, 1)  # only the sizes of blocks depend on it
         self.spec = spec
         self.n_rows = len(data[0].target)
@@ -76,9 +79,8 @@ class MemoryRows:
         # What a row needs besides its data: the latent x, and copies in double precision of what is stored in single.
         kept = [v.target.dtype == np.float64 and not s.likelihood.latent for v, s in zip(data, spec.views)]
         width = sum(view.n_features for view, in_place in zip(spec.views, kept) if not in_place)
-        self.order, parts = arrange_rows(
-            [seen for _, seen in columns], self.n_rows, min_shared or max(8, WORTH_A_BLOCK // n_components**3)
-        )
+        min_shared = min_shared or max(8, int(device.worth_a_block // n_components**3))
+        self.order, parts = arrange_rows([seen for _, seen in columns], self.n_rows, min_shared)
         in_order = np.array_equal(self.order, np.arange(self.n_rows))
         self.slices: list[slice] = []  # the places of each block in `order`
         self.blocks: list[Block] = []
@@ -87,18 +89,18 @@ class MemoryRows:
             first = len(self.blocks)
             bytes_per_row, own_bytes = 8 * (4 * width + 4 * n_components), 0 if shared else 32 * n_components**2
             # Rows with a covariance each: all in one block where that is small, else blocks that stay in a cache.
-            fits = (part.stop - part.start) * (bytes_per_row + own_bytes) <= BLOCK_BYTES
-            budget = BLOCK_BYTES if shared or fits else PART_BYTES
+            fits = (part.stop - part.start) * (bytes_per_row + own_bytes) <= device.block_bytes
+            budget = device.block_bytes if shared or fits else device.part_bytes
             for place in cut(part, block_rows or max(1, budget // (bytes_per_row + own_bytes))):
                 rows = place if in_order else self.order[place]
                 views = tuple(
-                    row_view(view, view_spec.likelihood.latent, groups, seen, rows, shared, missing)
+                    row_view(view, view_spec.likelihood.latent, groups, seen, rows, shared, missing, device)
                     for view, view_spec, (groups, seen) in zip(data, spec.views, columns)
                 )
                 self.slices.append(place)
-                self.blocks.append(Block.of(place.stop - place.start, shared, views, missing))
+                self.blocks.append(Block.of(place.stop - place.start, shared, views, missing, device.part_bytes))
             blocks = self.blocks[first:]
-            gram = take_gram(blocks) if choose_gram(engine, blocks, n_components) else None
+            gram = take_gram(blocks) if choose_gram(engine, blocks, n_components, device) else None
             self.parts.append(Part(slice(first, len(self.blocks)), gram))
 
     def describe(self) -> str:
@@ -109,7 +111,8 @@ class MemoryRows:
             shared = self.blocks[part.blocks][0].shared
             sizes["gram" if part.gram else "direct" if shared else "a covariance each"] += rows
         how = ", ".join(f"{n} rows {kind}" for kind, n in sizes.items() if n)
-        return f"{how}; {len(self.parts)} patterns of holes, {len(self.blocks)} blocks"
+        where = "" if self.device.is_host else f"on {self.device.name}: "
+        return f"{where}{how}; {len(self.parts)} patterns of holes, {len(self.blocks)} blocks"
 
     def directions(self, k: int) -> np.ndarray:
         none = random_posterior(self.spec, 1, self.groups, np.random.default_rng(0))  # its tau is all that matters
@@ -137,13 +140,13 @@ class MemoryRows:
                 total = stats if total is None else total + stats
             else:
                 # Many small matrices gain from threads over blocks, large products from those inside BLAS.
-                run = map if blocks[0].shared or len(blocks) == 1 else in_threads
+                run = map if blocks[0].shared or len(blocks) == 1 or not self.device.is_host else in_threads
                 for q, stats in run(lambda block, q: local_step(block, q, messages, hold_x), blocks, old):
                     x.append(q)
                     total = stats if total is None else total + stats
             crosses.append(cross)
         assert total is not None  # there is at least one row
-        return Local(tuple(x), tuple(crosses)), total
+        return Local(tuple(x), tuple(crosses)), self.device.fetch(total)
 
     def settle(self, posterior: Posterior, local: Local, max_rounds: int = MAX_ROUNDS) -> tuple[Local, bool]:
         if not self._has_latent(local.x):
@@ -172,16 +175,15 @@ class MemoryRows:
             else:
                 x = local.x[i] if block is whole else rows_of_x(local.x[i], some)
             found = settle(block, x, messages, MAX_ROUNDS, z_tol)
-            return RowPosterior(
-                self.order[self.slices[i]][some], np.asarray(found.z), np.asarray(found.cov()), found.converged
-            )
+            return RowPosterior(self.order[self.slices[i]][some], found.z, found.cov(), found.converged)
 
         for i, block in enumerate(self.blocks):
             parts = block.parts(posterior.n_components, own=not block.shared or block.z_follows_x)
-            yield from in_threads(job, [i] * len(parts), parts)
+            run = in_threads if self.device.is_host else map
+            yield from run(job, [i] * len(parts), parts)
 
     def _messages(self, posterior: Posterior) -> Messages:
-        return make_messages(posterior, self.spec, self.groups)
+        return self.device.put(make_messages(posterior, self.spec, self.groups))
 
     def _with_products(self, x: tuple[LocalX, ...]) -> Local:
         """q(x) of all blocks with its products in Gram space, where any view is latent."""
@@ -205,7 +207,7 @@ class Part:
     gram: Gram | None
 
 
-def choose_gram(engine: str, blocks: Sequence[Block], n_components: int) -> bool:
+def choose_gram(engine: str, blocks: Sequence[Block], n_components: int, device: Device = HOST) -> bool:
     """Is a sweep over these blocks cheaper in Gram space? By multiplications, and never at the price of memory."""
     static, latent = static_columns(blocks[0])
     if not blocks[0].shared or not static or engine == "memory":
@@ -218,7 +220,7 @@ def choose_gram(engine: str, blocks: Sequence[Block], n_components: int) -> bool
     direct = n * (2 * (S + 2 * T) * n_components + 2 * n_components**2)
     # Narrow products run at the speed of memory, not of multiplication: T counts for 16 at least.
     gram = (S + T) * ((S + T) * n_components + 2 * n_components**2) + n * (2 * S * max(T, 16) + 3 * T**2 if T else 0)
-    fits = max(BLOCK_BYTES, 8 * n * S) >= 8 * S * S
+    fits = max(device.block_bytes, 8 * n * S) >= 8 * S * S
     return fits and gram < direct
 
 
@@ -234,8 +236,9 @@ def row_view(
     rows: slice | np.ndarray,
     shared: bool,
     missing: str,
+    device: Device = HOST,
 ) -> RowView:
-    """One view of some rows; `seen` is the mask by column group."""
+    """One view of some rows, on a device; `seen` is the mask by column group."""
     target = view.target[rows]
     if len(seen) > 1 or len(target) == 1:
         seen = np.broadcast_to(seen, (len(view.target), seen.shape[1]))[rows]
@@ -251,8 +254,10 @@ def row_view(
         seen=np.flatnonzero(observed[:, 0]) if whole_rows else None,
     )
     if missing == "mean-field" and view.observed is not None:
-        return replace(block, holes=np.broadcast_to(~view.observed[rows], (len(target), len(groups.index))))
+        holes = np.broadcast_to(~view.observed[rows], (len(target), len(groups.index)))
+        return device.put(replace(block, holes=holes))
+    block = device.put(block)
     if latent:
         return block
-    x = target.astype(np.float64, copy=False)
-    return replace(block, x_sum=x.sum(axis=0), xx=(x * x).sum(axis=0))
+    xp, x = array_namespace(block.observed), as_float(block.target, block.observed)
+    return replace(block, x_sum=xp.sum(x, axis=0), xx=xp.sum(x * x, axis=0))

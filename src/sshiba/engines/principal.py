@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from ..core.arrays import array_namespace, like
+from ..core.arrays import array_namespace, like, to_numpy
 from ..core.blocks import Block, LocalX, as_float
 from ..core.start import leading_directions
 from ..core.state import Array
@@ -36,7 +36,7 @@ def principal_directions(parts: Sequence[RowProducts], k: int) -> np.ndarray:
 
 def squares_of(block: Block, x: LocalX) -> np.ndarray:
     """Σ x² of each feature, (ΣD,)."""
-    return np.concatenate([np.asarray(array_namespace(X).sum(X * X, axis=0)) for X in features(block, x)])
+    return np.concatenate([to_numpy(array_namespace(X).sum(X * X, axis=0)) for X in features(block, x)])
 
 
 def times(part: RowProducts, Q: np.ndarray) -> np.ndarray:
@@ -48,19 +48,19 @@ def times(part: RowProducts, Q: np.ndarray) -> np.ndarray:
     static, latent = ([place[i] for i in views] for views in static_columns(part.blocks[0]))
     own = np.concatenate(static)
     out = np.zeros_like(Q)
-    out[own] = np.asarray(part.gram.second @ like(Q[own], part.gram.second))
+    out[own] = to_numpy(part.gram.second @ like(Q[own], part.gram.second))
     if part.cross is not None:
         other, cross = np.concatenate(latent), part.cross
         Q_own, Q_other = like(Q[own], cross.ts), like(Q[other], cross.ts)
-        out[own] += np.asarray(cross.ts.T @ Q_other)
-        out[other] = np.asarray(cross.ts @ Q_own + cross.tt @ Q_other)
+        out[own] += to_numpy(cross.ts.T @ Q_other)
+        out[other] = to_numpy(cross.ts @ Q_own + cross.tt @ Q_other)
     return out
 
 
 def times_block(views: Sequence[Array], Q: np.ndarray) -> np.ndarray:
     edges = np.cumsum([0, *(X.shape[1] for X in views)])
     along = sum(X @ like(Q[a:b], X) for X, a, b in zip(views, edges, edges[1:]))
-    return np.concatenate([np.asarray(X.T @ along) for X in views])
+    return np.concatenate([to_numpy(X.T @ along) for X in views])
 
 
 def features(block: Block, x: LocalX) -> list[Array]:

@@ -9,7 +9,7 @@ from typing import Any, Protocol
 import numpy as np
 
 from ..core.spec import ModelSpec
-from ..core.state import ColumnGroups, Posterior, Stats
+from ..core.state import Array, ColumnGroups, Posterior, Stats
 
 MAX_ROUNDS = 1000  # of q(z) and q(x) with the globals fixed
 Z_TOL = 1e-7  # largest change of a factor at which they stop
@@ -19,15 +19,18 @@ Local = Any  # what an engine keeps for its rows between sweeps: a value, never 
 
 @dataclass(frozen=True)
 class RowPosterior:
-    """q(z) of some rows with the globals fixed; `rows` are their places among the rows that were given."""
+    """q(z) of some rows with the globals fixed, where the rows live.
+
+    `rows` are their places among the rows that were given, on the host.
+    """
 
     rows: np.ndarray  # (n,)
-    z_mean: np.ndarray  # (n, K)
-    z_cov: np.ndarray  # (n, K, K), or (1, K, K) where all of them share it
+    z_mean: Array  # (n, K)
+    z_cov: Array  # (n, K, K), or (1, K, K) where all of them share it
     converged: bool  # had q(x) and q(z) settled?
 
     def part(self, places: slice) -> RowPosterior:
-        cov = self.z_cov if len(self.z_cov) == 1 else self.z_cov[places]
+        cov = self.z_cov if self.z_cov.shape[0] == 1 else self.z_cov[places]
         return RowPosterior(self.rows[places], self.z_mean[places], cov, self.converged)
 
 
@@ -37,6 +40,7 @@ class Rows(Protocol):
     spec: ModelSpec
     groups: tuple[ColumnGroups, ...]  # of each view
     n_rows: int
+    portable: bool  # can other processes have a copy of them?
 
     def describe(self) -> str:
         """One line on how the rows are processed."""

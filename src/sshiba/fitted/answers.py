@@ -10,6 +10,7 @@ import numpy as np
 import pandas as pd
 
 from ..core.coded import CodedView
+from ..core.devices import device_or_host
 from ..core.explained import influence
 from ..core.likelihoods import Likelihood
 from ..core.random import seed_sequence
@@ -158,7 +159,8 @@ class Answers:
             data.get(view.name) or CodedView(view.likelihood.empty_target(n, view.n_features), absent)
             for view in spec.views
         ]
-        return make_rows(every, spec, self.fit.n_components, engine="memory")
+        device = device_or_host(self.fit.settings["device"])
+        return make_rows(every, spec, self.fit.n_components, engine="memory", device=device)
 
     def _predicted(self, data: dict[str, CodedView], names: Sequence[str]) -> dict[str, tuple[np.ndarray, np.ndarray]]:
         """Values and standard deviations of some views, in the model's units."""

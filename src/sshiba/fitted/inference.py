@@ -9,6 +9,7 @@ from dataclasses import replace
 import numpy as np
 from sklearn.exceptions import ConvergenceWarning
 
+from ..core.arrays import array_namespace, to_numpy
 from ..core.bound import rows_bound
 from ..core.likelihoods import PredictiveX
 from ..core.predictive import PredictiveView
@@ -25,8 +26,8 @@ def infer_factors(rows: Rows, posterior: Posterior, local: Local | None = None) 
     mean = np.empty((rows.n_rows, posterior.n_components))
     std = np.empty_like(mean)
     for part in settled(rows.infer(posterior, local)):
-        mean[part.rows] = part.z_mean
-        std[part.rows] = np.sqrt(np.diagonal(part.z_cov, axis1=1, axis2=2))
+        variances = array_namespace(part.z_cov).linalg.diagonal(part.z_cov)
+        mean[part.rows], std[part.rows] = to_numpy(part.z_mean), np.sqrt(to_numpy(variances))
     return mean, std
 
 
@@ -47,7 +48,7 @@ def predict_views(
         for i, view in views.items():
             for places, x in predictive_parts(part, view):
                 value, std = rows.spec.views[i].likelihood.predict(x.sharpened(sharpness[i]))
-                out[i][0][places], out[i][1][places] = value, std
+                out[i][0][places], out[i][1][places] = to_numpy(value), to_numpy(std)
     return out
 
 

@@ -23,6 +23,7 @@ import numpy as np
 from sklearn.exceptions import ConvergenceWarning
 
 from ..core.coded import CodedView, shrink_mask
+from ..core.devices import HOST, Device
 from ..core.spec import ModelSpec, Priors, ViewSpec
 from ..core.start import posterior_along
 from ..core.state import Posterior
@@ -158,6 +159,7 @@ def run_search(
     seed: np.random.SeedSequence,
     missing: str = "exact",
     engine: str = "auto",
+    device: Device = HOST,
     callback: Callable[[Progress], object] | None = None,
     stop_requests: Sequence[int] = (),
 ) -> Search | None:
@@ -195,7 +197,7 @@ def run_search(
 
             found = []
             for fold in folds:
-                rows = make_rows(fold.training, candidate.spec(make_spec), n_components, missing, engine)
+                rows = make_rows(fold.training, candidate.spec(make_spec), n_components, missing, engine, device=device)
                 along = rows.directions(n_components)
                 first = posterior_along(rows.spec, rows.groups, along, np.random.default_rng(seed))
                 start = StartingPoint(first, n_components)

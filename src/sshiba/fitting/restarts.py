@@ -99,7 +99,7 @@ def run_restarts(
             callback(replace(progress, restart=len(before) + number))
 
     done = Restarts(tuple(before))
-    if len(seeds) == 1 or effective_n_jobs(n_jobs) == 1 or on_pause is not None:
+    if len(seeds) == 1 or effective_n_jobs(n_jobs) == 1 or on_pause is not None or not rows.portable:
         with ctrl_c() as stop_requests:
             for number in range(len(seeds)):
 

@@ -1,0 +1,121 @@
+"""Where rows live: NumPy arrays on the host, or PyTorch tensors on a device; and the way from one to the other."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from dataclasses import dataclass, fields, is_dataclass, replace
+from typing import Any
+
+import numpy as np
+
+from .state import ColumnGroups
+
+NAMES = "None, 'cpu', 'cuda' or one of several, as 'cuda:1'"
+SPARE = 0.2  # of the memory of a device, left to what a sweep needs beside the data
+
+
+@dataclass(frozen=True)
+class Device:
+    """Where the arrays of rows are, and how many rows are worth while at a time.
+
+    Parameters
+    ----------
+    name : str, optional
+        A device of PyTorch. None: NumPy arrays on the host.
+    block_bytes, part_bytes : int
+        Working memory of a block of rows, and of rows that have a covariance each.
+    worth_a_block : float
+        n·K³: what rows of one pattern of holes must save to have a block of their own.
+    """
+
+    name: str | None = None
+    block_bytes: int = 2**26
+    part_bytes: int = 2**23  # small enough for the caches
+    worth_a_block: float = 2e6
+
+    @property
+    def is_host(self) -> bool:
+        return self.name is None
+
+    def put(self, value: Any) -> Any:
+        """The same value with its arrays on the device; how columns are laid out stays on the host."""
+        return value if self.is_host else map_arrays(value, np.ndarray, self._tensor)
+
+    def fetch(self, value: Any) -> Any:
+        """The same value with its arrays on the host: in one copy, however many there are."""
+        if self.is_host:
+            return value
+        import torch
+
+        found: list[Any] = []
+        map_arrays(value, torch.Tensor, found.append)
+        if not found:
+            return value
+        flat = torch.cat([array.reshape(-1).to(torch.float64) for array in found]).cpu().numpy()
+        edges = np.cumsum([0, *(array.numel() for array in found)])
+        parts = iter([flat[a:b].reshape(tuple(t.shape)) for a, b, t in zip(edges, edges[1:], found)])
+        return map_arrays(value, torch.Tensor, lambda _: next(parts))
+
+    def free_bytes(self) -> float:
+        """Memory that is left for the data, where that is known."""
+        if self.is_host or not str(self.name).startswith("cuda"):
+            return np.inf
+        import torch
+
+        return (1 - SPARE) * torch.cuda.mem_get_info(self.name)[0]
+
+    def _tensor(self, array: np.ndarray) -> Any:
+        import torch
+
+        return torch.tensor(array, device=self.name)
+
+
+HOST = Device()
+
+
+def find_device(name: str | None) -> Device:
+    """The device of this name; an error in one sentence where there is none."""
+    if name is None:
+        return HOST
+    number = re.fullmatch(r"cuda(?::(\d+))?", name) if isinstance(name, str) else None
+    if name != "cpu" and number is None:
+        raise ValueError(f"device must be {NAMES}, not {name!r}.")
+    try:
+        import torch
+    except ImportError as error:
+        raise ImportError(f"device={name!r} needs PyTorch: pip install 'sshiba[torch]'.") from error
+    if number is not None:
+        instead = "Leave device=None to compute on the CPU."
+        if not torch.cuda.is_available():
+            built = "" if torch.version.cuda else ", which was built without CUDA"
+            raise ValueError(
+                f"device={name!r}: there is no CUDA device for PyTorch {torch.__version__}{built}. {instead}"
+            )
+        n_devices = torch.cuda.device_count()
+        if int(number[1] or 0) >= n_devices:
+            raise ValueError(f"device={name!r}: there are {n_devices} CUDA devices, counted from cuda:0. {instead}")
+    return Device(name, block_bytes=2**31, part_bytes=2**30, worth_a_block=2e9)
+
+
+def device_or_host(name: str | None) -> Device:
+    """The device of this name, or the host where it is not here: a model may be asked elsewhere than it was fitted."""
+    try:
+        return find_device(name)
+    except (ImportError, ValueError):
+        return HOST
+
+
+def map_arrays(value: Any, kind: type, change: Callable[[Any], Any]) -> Any:
+    """The same value with its arrays changed, in nested dataclasses, tuples and lists."""
+    if isinstance(value, kind):
+        return change(value)
+    if isinstance(value, tuple | list):
+        parts = [map_arrays(part, kind, change) for part in value]
+        return type(value)(*parts) if hasattr(value, "_fields") else type(value)(parts)
+    if is_dataclass(value) and not isinstance(value, ColumnGroups | type):
+        old = {f.name: getattr(value, f.name) for f in fields(value) if f.init}
+        new = {name: map_arrays(part, kind, change) for name, part in old.items()}
+        changed = {name: part for name, part in new.items() if part is not old[name]}
+        return replace(value, **changed) if changed else value
+    return value

@@ -1,0 +1,177 @@
+"""Rows as PyTorch tensors on a device: the same fits and answers as with NumPy, and no table that goes to and fro."""
+
+import os
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pytest
+from commands import sshiba
+
+from sshiba import SSHIBA, Binary, Categorical, Real, load
+from sshiba.core.devices import HOST, Device, device_or_host, find_device, map_arrays
+from sshiba.core.state import ColumnGroups
+
+if os.environ.get("NEEDS_TORCH"):  # where it was promised, its absence is a failure
+    import torch
+else:
+    torch = pytest.importorskip("torch", reason="needs PyTorch: make test-torch")
+
+DEVICES = ["cpu", *(["cuda"] if torch.cuda.is_available() else [])]
+every_device = pytest.mark.parametrize("device", DEVICES)
+N = 150
+
+
+def tables(holes: str) -> dict[str, Any]:
+    rng = np.random.default_rng(0)
+    z = rng.standard_normal((N, 3))
+    x, y = (z @ rng.standard_normal((3, d)) + 0.5 * rng.standard_normal((N, d)) for d in (12, 6))
+    bits = (z @ rng.standard_normal((3, 4)) + 0.3 * rng.standard_normal((N, 4)) > 0).astype(float)
+    kind = pd.Series(np.array(["ant", "bee", "cat"])[np.argmax(z, axis=1)], dtype=object)
+    if holes == "cells":
+        for values in (x, y, bits):
+            values[rng.random(values.shape) < 0.15] = np.nan
+    if holes != "none":
+        y[rng.random(N) < 0.3] = np.nan
+        kind[rng.random(N) < 0.3] = None
+    return {"x": x, "y": y, "bits": bits, "kind": kind.to_numpy()}
+
+
+TYPES = {"x": Real(select_features=True), "bits": Binary(), "kind": Categorical()}
+
+
+@every_device
+@pytest.mark.parametrize("holes", ["none", "rows", "cells"])
+@pytest.mark.parametrize("missing", ["exact", "mean-field"])
+def test_fits_and_answers_are_those_of_numpy(device: str, holes: str, missing: str) -> None:
+    views, options = tables(holes), {"random_state": 0, "missing": missing, "max_iter": 60, "search": None}
+    with pytest.warns() if missing == "mean-field" else no_check():
+        ours, expected = (SSHIBA(8, TYPES, device=name, **options).fit(views) for name in (device, None))
+    assert ours.n_components_ == expected.n_components_
+    assert ours.elbo_ == pytest.approx(expected.elbo_, rel=1e-8)
+    np.testing.assert_allclose(ours.elbo_path_, expected.elbo_path_, rtol=1e-8)
+    np.testing.assert_allclose(ours.r2_, expected.r2_, atol=1e-6)
+    new = {name: values[:40] for name, values in views.items() if name != "kind"}
+    assert ours.score(views) == pytest.approx(expected.score(views), rel=1e-7)
+    for method, arguments in {"transform": (new,), "predict_proba": (new, "kind"), "predict": (new,)}.items():
+        assert_close(getattr(ours, method)(*arguments), getattr(expected, method)(*arguments))
+    for mine, theirs in zip(ours.impute(new, return_std=True), expected.impute(new, return_std=True)):
+        assert_close(mine, theirs)
+
+
+class no_check:  # noqa: N801
+    def __enter__(self) -> None: ...
+    def __exit__(self, *error: object) -> None: ...
+
+
+def assert_close(found: Any, expected: Any) -> None:
+    if isinstance(expected, dict):
+        assert found.keys() == expected.keys()
+        for name in expected:
+            assert_close(found[name], expected[name])
+    elif np.asarray(expected).dtype.kind == "f":
+        assert isinstance(found, type(expected))
+        np.testing.assert_allclose(found, expected, atol=1e-5)
+    else:
+        np.testing.assert_array_equal(found, expected)
+
+
+@every_device
+def test_a_default_fit(device: str) -> None:
+    """With the search, the trials of factors, and restarts, which run one after another whatever `n_jobs`."""
+    views = tables("cells")
+    ours, expected = (
+        SSHIBA(6, TYPES, device=name, n_init=2, n_jobs=2, random_state=0).fit(views) for name in (device, None)
+    )
+    assert ours.fitted_.choice == expected.fitted_.choice
+    assert ours.n_components_ == expected.n_components_
+    np.testing.assert_allclose(ours.inits_["elbo"], expected.inits_["elbo"], rtol=1e-6)
+    for name, values in vars(ours.fitted_.posterior.views[0]).items():
+        assert not isinstance(values, torch.Tensor), name
+
+
+@every_device
+def test_single_precision_halves_the_data_and_nothing_else(device: str) -> None:
+    views = tables("none")
+    fits = [SSHIBA(6, TYPES, device=device, dtype=t, random_state=0).fit(views) for t in ("float32", "float64")]
+    assert fits[0].n_components_ == fits[1].n_components_
+    np.testing.assert_allclose(fits[0].r2_, fits[1].r2_, atol=1e-3)
+
+
+@every_device
+@pytest.mark.parametrize("engine", ["memory", "gram"])
+def test_what_travels_does_not_grow_with_the_rows(device: str, engine: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Once the rows are there, only messages go up, and only statistics come down."""
+    travelled = []
+    for method in ("put", "fetch"):
+        monkeypatch.setattr(Device, method, counting(getattr(Device, method), travelled))
+    sizes = {}
+    for repeats in (1, 4):
+        views = {name: np.concatenate([values] * repeats) for name, values in tables("none").items()}
+        sent: list[int] = []
+
+        def begin(progress: Any, sent: list[int] = sent) -> None:
+            if progress.sweep in (3, 8):
+                sent.append(sum(travelled))
+
+        SSHIBA(4, TYPES, device=device, engine=engine, max_iter=9, prune_tol=0.0, callback=begin, search=None).fit(
+            views
+        )
+        sizes[repeats] = sent[1] - sent[0]
+    assert sizes[1] == sizes[4] > 0
+
+
+def counting(method: Any, travelled: list[int]) -> Any:
+    def counted(self: Device, value: Any) -> Any:
+        for kind in (np.ndarray, torch.Tensor):
+            map_arrays(value, kind, lambda array: travelled.append(int(np.prod(array.shape))))
+        return method(self, value)
+
+    return counted
+
+
+@every_device
+def test_a_saved_model_goes_on_and_answers_elsewhere(device: str, tmp_path: Any, monkeypatch: Any) -> None:
+    views = tables("rows")
+    with pytest.warns(match="still rose"):
+        model = SSHIBA(4, TYPES, device=device, max_iter=5, random_state=0, search=None).fit(views)
+    model.save(tmp_path / "model.sshiba")
+    again = load(tmp_path / "model.sshiba")
+    assert again.device == device
+    assert again.set_params(max_iter=300).resume(views).converged_
+    expected = model.transform(views)
+    again = load(tmp_path / "model.sshiba")
+    monkeypatch.setattr("sshiba.fitted.answers.device_or_host", lambda name: HOST)
+    np.testing.assert_allclose(again.transform(views), expected, atol=1e-6)
+
+
+@every_device
+def test_there_and_back(device: str) -> None:
+    groups = ColumnGroups.single(3)
+    value = {"a": 1}, (np.arange(6.0).reshape(2, 3), [np.float64(2.0), np.zeros(())], groups, None)
+    there = find_device(device).put(value)
+    assert isinstance(there[1][0], torch.Tensor)
+    assert there[1][0].device.type == device
+    assert there[1][2] is groups
+    back = find_device(device).fetch(there)
+    np.testing.assert_array_equal(back[1][0], value[1][0])
+    assert back[1][1][1].shape == ()
+    assert HOST.put(value) is value
+    assert find_device(device).fetch(groups) is groups
+
+
+def test_what_is_wrong_with_a_device_is_said_in_one_sentence(tmp_path: Any) -> None:
+    for name in ("gpu", "cuda:x", "mps", 1):
+        with pytest.raises(ValueError, match="device must be None, 'cpu', 'cuda'"):
+            SSHIBA(device=name).fit({"x": np.eye(5)})
+    with pytest.raises(ValueError, match=r"device='cuda:99'.*Leave device=None"):
+        SSHIBA(device="cuda:99").fit({"x": np.eye(5)})
+    assert device_or_host("cuda:99") is HOST
+    pd.DataFrame(tables("none")["x"]).to_csv(tmp_path / "x.csv", index=False)
+    done = sshiba("fit", "x.csv", "--device", "cuda:99", "-o", "m.sshiba", cwd=tmp_path)
+    assert done.returncode == 1
+    assert "device='cuda:99'" in done.stderr
+    assert "Traceback" not in done.stderr
+    done = sshiba("fit", "x.csv", "--device", "cpu", "--components", 4, "-o", "m.sshiba", cwd=tmp_path)
+    assert done.returncode == 0, done.stderr
+    assert load(tmp_path / "m.sshiba").device == "cpu"
