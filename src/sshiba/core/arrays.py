@@ -68,8 +68,15 @@ def inverse_root(precision: Any) -> tuple[Any, Any]:
     """B with B Bᵀ = precision⁻¹, upper triangular, and log|B Bᵀ|; of one positive definite matrix or a stack."""
     xp = array_namespace(precision)
     chol = xp.linalg.cholesky(precision)
-    many = is_numpy_array(chol) and chol.ndim == 3 and len(chol) >= FEW
-    root = inverse_lower(chol) if many else xp.linalg.inv(chol)
+    if is_torch_array(chol):
+        import torch
+
+        one = torch.eye(chol.shape[-1], dtype=chol.dtype, device=chol.device)
+        root = torch.linalg.solve_triangular(chol, one.expand_as(chol), upper=False)
+    elif is_numpy_array(chol) and chol.ndim == 3 and len(chol) >= FEW:
+        root = inverse_lower(chol)
+    else:
+        root = xp.linalg.inv(chol)
     return xp.matrix_transpose(root), -2 * xp.sum(xp.log(xp.linalg.diagonal(chol)), axis=-1)
 
 

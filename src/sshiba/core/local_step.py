@@ -29,7 +29,7 @@ class ZGivenX:
     cov: Array  # (r, K, K)
     logdet: Array  # (r,): log|Σ_n|
     offset: Array  # (r, K): Σ w_m tau_d <b_d> <w_d>, what b takes away from the evidence
-    evidence: Array = None  # (n, K): Σ w_m tau_d x <w_d> over static views, less the offset
+    evidence: Array = None  # (n or r, K): Σ w_m tau_d x <w_d> over static views, less the offset
 
 
 def z_covariance(observed: Array, messages: Messages) -> ZGivenX:
@@ -44,10 +44,10 @@ def z_covariance(observed: Array, messages: Messages) -> ZGivenX:
 def prepare_z(block: Block, messages: Messages) -> ZGivenX:
     """The covariances of z and what the static views say about it."""
     known = z_covariance(block.observed, messages)
-    evidence = zeros((block.n, 1), known.offset) - known.offset
+    evidence = -known.offset
     for rows, message in zip(block.views, messages.views):
         if rows.is_static and rows.present:
-            evidence = evidence + as_float(rows.target, evidence) @ message.loading
+            evidence = as_float(rows.target, evidence) @ message.loading + evidence
     return replace(known, evidence=evidence)
 
 
@@ -57,6 +57,8 @@ def update_z(block: Block, x: LocalX, known: ZGivenX, messages: Messages) -> Arr
     for latent, message in zip(x, messages.views):
         if latent is not None:
             evidence = evidence + latent.mean @ message.loading
+    if evidence.shape[0] < block.n:  # no view says anything of these rows
+        evidence = evidence + zeros((block.n, 1), evidence)
     return evidence @ known.cov[0] if block.shared else (evidence[:, None, :] @ known.cov)[:, 0, :]
 
 

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
+from functools import reduce
+from operator import add
 
 import numpy as np
 
@@ -16,7 +18,7 @@ from ..core.local_step import local_step, settle
 from ..core.messages import Messages, make_messages
 from ..core.spec import ModelSpec
 from ..core.start import random_posterior
-from ..core.state import ColumnGroups, Posterior, Stats
+from ..core.state import Array, ColumnGroups, Posterior, Stats
 from ..core.threads import in_threads
 from .gram import Cross, Gram, gram_step, static_columns, take_cross, take_gram
 from .patterns import arrange_rows, column_groups
@@ -101,7 +103,10 @@ class MemoryRows:
                 self.blocks.append(Block.of(place.stop - place.start, shared, views, missing, device.part_bytes))
             blocks = self.blocks[first:]
             gram = take_gram(blocks) if choose_gram(engine, blocks, n_components, device) else None
-            self.parts.append(Part(slice(first, len(self.blocks)), gram))
+            summary = None
+            if gram is not None and all(view.is_static for view in blocks[0].views):
+                gram, summary = device.fetch((gram, summarised(blocks)))
+            self.parts.append(Part(slice(first, len(self.blocks)), gram, summary))
 
     def describe(self) -> str:
         """One line on how the rows are processed."""
@@ -128,13 +133,19 @@ class MemoryRows:
         return self._with_products(tuple(start_x(block, messages) for block in self.blocks))
 
     def step(self, posterior: Posterior, local: Local, hold_x: bool = False) -> tuple[Local, Stats]:
-        messages = self._messages(posterior)
+        on_host = make_messages(posterior, self.spec, self.groups)
+        messages = on_host if all(part.summary is not None for part in self.parts) else self.device.put(on_host)
         x: list[LocalX] = []
         crosses: list[Cross | None] = []
         total: Stats | None = None
+        of_summaries: Stats | None = None
         for part, cross in zip(self.parts, local.cross):
             blocks, old = self.blocks[part.blocks], local.x[part.blocks]
-            if part.gram is not None:
+            if part.gram is not None and part.summary is not None:
+                stats = gram_step(part.gram, [part.summary], old[:1], None, on_host, hold_x)[2]
+                x.extend(old)
+                of_summaries = stats if of_summaries is None else of_summaries + stats
+            elif part.gram is not None:
                 new, cross, stats = gram_step(part.gram, blocks, old, cross, messages, hold_x)
                 x.extend(new)
                 total = stats if total is None else total + stats
@@ -145,8 +156,8 @@ class MemoryRows:
                     x.append(q)
                     total = stats if total is None else total + stats
             crosses.append(cross)
-        assert total is not None  # there is at least one row
-        return Local(tuple(x), tuple(crosses)), self.device.fetch(total)
+        totals = [stats for stats in (of_summaries, self.device.fetch(total)) if stats is not None]
+        return Local(tuple(x), tuple(crosses)), sum(totals[1:], start=totals[0])  # there is at least one row
 
     def settle(self, posterior: Posterior, local: Local, max_rounds: int = MAX_ROUNDS) -> tuple[Local, bool]:
         if not self._has_latent(local.x):
@@ -205,6 +216,7 @@ class Part:
 
     blocks: slice
     gram: Gram | None
+    summary: Block | None = None  # without latent views: all that a sweep needs besides, on the host as is `gram`
 
 
 def choose_gram(engine: str, blocks: Sequence[Block], n_components: int, device: Device = HOST) -> bool:
@@ -222,6 +234,15 @@ def choose_gram(engine: str, blocks: Sequence[Block], n_components: int, device:
     gram = (S + T) * ((S + T) * n_components + 2 * n_components**2) + n * (2 * S * max(T, 16) + 3 * T**2 if T else 0)
     fits = max(device.block_bytes, 8 * n * S) >= 8 * S * S
     return fits and gram < direct
+
+
+def summarised(blocks: Sequence[Block]) -> Block:
+    """All blocks of one pattern of holes as one, without its data: real rows in Gram space need no more."""
+    views = []
+    for rows in zip(*(block.views for block in blocks)):
+        x_sum, xx = (reduce(add, [getattr(view, name) for view in rows]) for name in ("x_sum", "xx"))
+        views.append(replace(rows[0], target=rows[0].target[:0], x_sum=x_sum, xx=xx))
+    return replace(blocks[0], n=sum(block.n for block in blocks), views=tuple(views))
 
 
 def cut(part: slice, step: int) -> Iterator[slice]:
@@ -259,5 +280,10 @@ def row_view(
     block = device.put(block)
     if latent:
         return block
-    xp, x = array_namespace(block.observed), as_float(block.target, block.observed)
-    return replace(block, x_sum=xp.sum(x, axis=0), xx=xp.sum(x * x, axis=0))
+    x_sum: Array = 0.0
+    xx: Array = 0.0
+    for place in cut(slice(0, len(target)), max(1, device.block_bytes // (32 * target.shape[1]))):
+        x = as_float(block.target[place], block.observed)
+        xp = array_namespace(x)
+        x_sum, xx = x_sum + xp.sum(x, axis=0), xx + xp.sum(x * x, axis=0)
+    return replace(block, x_sum=x_sum, xx=xx)

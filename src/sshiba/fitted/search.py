@@ -134,16 +134,21 @@ def without_doubles(candidates: Sequence[Candidate], make_spec: Callable[[Priors
 
 
 def n_operations(data: Sequence[CodedView], spec: ModelSpec, n_components: int) -> float:
-    """Multiplications of a sweep, roughly: products with the data, and where rows or columns have masks of their own
-    their covariances, with what labels do to them.
+    """Multiplications of a sweep, roughly.
+
+    Products with the data, or in Gram space, where that is cheaper, those with XᵀX (and a share of the pass that takes
+    it) and between labels and data. Where rows or columns have masks of their own, also their covariances, with what
+    labels do to them.
     """
     n, k = len(data[0].target), float(n_components)
-    widths = [view.n_features for view in spec.views]
-    masks = [view.observed for view in data if view.observed is not None]
-    n_masks = sum(mask.shape[1] for mask in masks)
-    n_latent = sum(width for width, view in zip(widths, spec.views) if view.likelihood.latent)
-    own = n * (k**3 + (n_masks + 6 * n_latent) * k**2) + n_masks * k**3 if n_masks > 3 else 0.0
-    return n * sum(widths) * k + own
+    n_latent = sum(view.n_features for view in spec.views if view.likelihood.latent)
+    n_real = sum(view.n_features for view in spec.views) - n_latent
+    direct = n * (n_real + n_latent) * k
+    n_masks = sum(view.observed.shape[1] for view in data if view.observed is not None)
+    if n_masks > 3:
+        return direct + n * (k**3 + (n_masks + 6 * n_latent) * k**2) + n_masks * k**3
+    gram = (n_real + n_latent) ** 2 * k + n * n_real * (n_latent + n_real / SHORT)
+    return min(direct, gram)
 
 
 class OutOfTimeError(Exception):
