@@ -15,7 +15,8 @@ from functools import cache
 from pathlib import Path
 
 SOURCE = str(Path(__file__).parents[1] / "src")
-ENVIRONMENT = {**os.environ, "PYTHONPATH": SOURCE, "COLUMNS": "200", "OMP_NUM_THREADS": "1"}
+PATHS = os.pathsep.join([SOURCE, *filter(None, [os.environ.get("PYTHONPATH")])])
+ENVIRONMENT = {**os.environ, "PYTHONPATH": PATHS, "COLUMNS": "200", "OMP_NUM_THREADS": "1"}
 SECONDS = 300  # that a command may take
 
 
