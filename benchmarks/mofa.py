@@ -110,8 +110,9 @@ class Hidden:
             warnings.simplefilter("ignore")
             model = SSHIBA(n_components, types, random_state=0, **options).fit(self.views)
         seconds = time.perf_counter() - began
-        found = {"Drugs": model.predict(self.views, "Drugs")}
-        return seconds, self.quality(found | {"Mutations": model.predict_proba(self.views, "Mutations")})
+        found = {"Drugs": model.predict(self.views, "Drugs", use_target=True)}
+        found["Mutations"] = model.predict_proba(self.views, "Mutations", use_target=True)
+        return seconds, self.quality(found)
 
 
 def in_words(quality: np.ndarray) -> str:
