@@ -222,7 +222,7 @@ def test_ctrl_c_at_any_moment(long_fit: Path) -> None:
         process.send_signal(signal.SIGINT)
         _, words = process.communicate(timeout=60)
         if process.returncode != -signal.SIGINT:  # else it was still importing
-            assert process.returncode == 1, words
+            assert process.returncode in (1, 130), words  # 130: it was still reading its arguments
             assert "Traceback" not in words
             assert path.exists() == ("Not finished" in words)
 

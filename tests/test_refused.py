@@ -23,7 +23,7 @@ from sshiba import SSHIBA, Binary, Categorical, Priors, Real
         ({"tol": -1}, ValueError, "tol"),
         ({"missing": "drop"}, ValueError, "missing"),
         ({"acceleration": "warp"}, ValueError, "acceleration"),
-        ({"device": "cuda"}, ValueError, "device"),
+        ({"device": "gpu"}, ValueError, "device"),
         ({"engine": "dask"}, ValueError, "engine"),
         ({"dtype": "float16"}, ValueError, "dtype"),
         ({"views": {"Z": Real()}}, ValueError, "'Z'"),
