@@ -12,7 +12,6 @@ import numpy as np
 from .state import ColumnGroups
 
 NAMES = "None, 'cpu', 'cuda' or one of several, as 'cuda:1'"
-SPARE = 0.2  # of the memory of a device, left to what a sweep needs beside the data
 
 
 @dataclass(frozen=True)
@@ -56,14 +55,6 @@ class Device:
         edges = np.cumsum([0, *(array.numel() for array in found)])
         parts = iter([flat[a:b].reshape(tuple(t.shape)) for a, b, t in zip(edges, edges[1:], found)])
         return map_arrays(value, torch.Tensor, lambda _: next(parts))
-
-    def free_bytes(self) -> float:
-        """Memory that is left for the data, where that is known."""
-        if self.is_host or not str(self.name).startswith("cuda"):
-            return np.inf
-        import torch
-
-        return (1 - SPARE) * torch.cuda.mem_get_info(self.name)[0]
 
     def _tensor(self, array: np.ndarray) -> Any:
         import torch
