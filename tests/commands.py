@@ -12,6 +12,7 @@ import sys
 import tempfile
 import traceback
 from functools import cache
+from importlib import import_module
 from pathlib import Path
 
 SOURCE = str(Path(__file__).parents[1] / "src")
@@ -53,8 +54,8 @@ def interpreter() -> subprocess.Popen:
 def serve() -> None:
     """Run the commands that are read, and print the exit status of each."""
     from sshiba.cli import app
-    from sshiba.core.likelihoods import probit_compiled  # noqa: F401
 
+    import_module("sshiba.core.likelihoods.probit_compiled")
     for line in sys.stdin:
         wanted = json.loads(line)
         process = os.fork()

@@ -291,9 +291,8 @@ class SSHIBA(BaseEstimator):
         coded = list(data.values())
         root = seed_sequence(self.random_state)
         seeds = root.spawn(self.n_init)[len(before) :]
-        search_seed = np.random.SeedSequence(root.entropy, spawn_key=(*root.spawn_key, 2**31))  # whatever n_init
         if earlier is None:
-            search = self._search(schema, coded, n_components, search_seed)
+            search = self._search(schema, coded, n_components, root)
             choice = self._candidates[0] if search is None else search.choice
         else:
             search, choice = earlier.search, earlier.choice
@@ -355,9 +354,10 @@ class SSHIBA(BaseEstimator):
         return candidates_for(self.search, self.priors, self.keep)
 
     def _search(
-        self, schema: Schema, data: Sequence[CodedView], n_components: int, seed: np.random.SeedSequence
+        self, schema: Schema, data: Sequence[CodedView], n_components: int, root: np.random.SeedSequence
     ) -> Search | None:
         """Which of the candidates to fit; None where there is no choice, or none is wanted for such data."""
+        seed = np.random.SeedSequence(root.entropy, spawn_key=(*root.spawn_key, 2**31))  # the same whatever n_init
         n_rows = len(data[0].target)
 
         def make_spec(priors: Priors) -> ModelSpec:
