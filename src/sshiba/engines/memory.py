@@ -138,26 +138,26 @@ class MemoryRows:
         x: list[LocalX] = []
         crosses: list[Cross | None] = []
         total: Stats | None = None
-        of_summaries: Stats | None = None
         for part, cross in zip(self.parts, local.cross):
             blocks, old = self.blocks[part.blocks], local.x[part.blocks]
+            stats: Stats | None = None
             if part.gram is not None and part.summary is not None:
                 stats = gram_step(part.gram, [part.summary], old[:1], None, on_host, hold_x)[2]
                 x.extend(old)
-                of_summaries = stats if of_summaries is None else of_summaries + stats
             elif part.gram is not None:
                 new, cross, stats = gram_step(part.gram, blocks, old, cross, messages, hold_x)
                 x.extend(new)
-                total = stats if total is None else total + stats
             else:
                 # Many small matrices gain from threads over blocks, large products from those inside BLAS.
                 run = map if blocks[0].shared or len(blocks) == 1 or not self.device.is_host else in_threads
-                for q, stats in run(lambda block, q: local_step(block, q, messages, hold_x), blocks, old):
+                for q, own in run(lambda block, q: local_step(block, q, messages, hold_x), blocks, old):
                     x.append(q)
-                    total = stats if total is None else total + stats
+                    stats = own if stats is None else stats + own
+            stats = self.device.fetch(stats)
+            total = stats if total is None else total + stats
             crosses.append(cross)
-        totals = [stats for stats in (of_summaries, self.device.fetch(total)) if stats is not None]
-        return Local(tuple(x), tuple(crosses)), sum(totals[1:], start=totals[0])  # there is at least one row
+        assert total is not None  # there is at least one row
+        return Local(tuple(x), tuple(crosses)), total
 
     def settle(self, posterior: Posterior, local: Local, max_rounds: int = MAX_ROUNDS) -> tuple[Local, bool]:
         if not self._has_latent(local.x):
