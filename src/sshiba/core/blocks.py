@@ -18,7 +18,7 @@ from .state import Array, ColumnGroups, LatentX
 class RowView:
     """One view of a block of rows.
 
-    `observed` (r, G) says 1 where the rows of the block have the features of a column group. `holes` (n, D) marks
+    `observed` (r, G) of bool says whether the rows of the block have the features of a column group. `holes` (n, D) marks
     the cells that are variables of their own under missing="mean-field"; such a view counts as observed.
     """
 
@@ -128,6 +128,7 @@ def _join(parts: Sequence[LatentX | None]) -> LatentX | None:
     return LatentX(xp.concat([part.mean for part in found]), second, bound, xi)
 
 
-def as_float(target: Array, other: Array) -> Array:
-    """Stored in single precision or not, in the precision of the sums."""
-    return array_namespace(other).astype(target, other.dtype, copy=False)
+def as_float(stored: Array, like: Array | None = None) -> Array:
+    """Numbers of single precision, or a mask, in the precision of the sums: that of `like`, else double."""
+    xp = array_namespace(stored)
+    return xp.astype(stored, xp.float64 if like is None else like.dtype, copy=False)

@@ -69,8 +69,8 @@ def leave_out_holes(rows: RowView, x: XUpdate) -> LatentX:
     xp = array_namespace(x.mean)
     mean, second, bound = x.mean, x.second, x.bound
     if not rows.complete:
-        seen = (rows.observed > 0)[:, rows.groups.index]
-        seen_bound = seen if bound.shape[1] == mean.shape[1] else rows.observed > 0
+        seen = rows.observed[:, rows.groups.index]
+        seen_bound = seen if bound.shape[1] == mean.shape[1] else rows.observed
         mean, second, bound = (xp.where(m, v, 0.0) for m, v in ((seen, mean), (seen, second), (seen_bound, bound)))
     return LatentX(mean, xp.sum(second, axis=0), xp.sum(bound), x.xi)
 
@@ -150,7 +150,7 @@ class LatentView:
 
 def latent_view(rows: RowView, message: Message, x: LatentX, cov: Array) -> LatentView:
     """`cov` is that of z given x, (r, K, K)."""
-    seen = None if rows.complete else (rows.observed > 0)[:, rows.groups.index]
+    seen = None if rows.complete else rows.observed[:, rows.groups.index]
     return LatentView(rows, message, x, message.loading[None] @ cov, seen)
 
 

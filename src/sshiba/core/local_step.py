@@ -34,11 +34,9 @@ class ZGivenX:
 
 def z_covariance(observed: Array, messages: Messages) -> ZGivenX:
     """Σ_n⁻¹ = I + Σ_m w_m Σ_{d observed} tau_d <w_d w_dᵀ> (table 2, observed cells only); `observed` is (r, ΣG)."""
-    xp, n_components = array_namespace(messages.ww), messages.n_components
-    shape = (observed.shape[0], n_components, n_components)
-    precision = xp.reshape(observed @ messages.ww, shape) + eye(n_components, messages.ww)
-    root, logdet = inverse_root(precision)
-    return ZGivenX(root @ xp.matrix_transpose(root), logdet, observed @ messages.offset)
+    xp, k, seen = array_namespace(messages.ww), messages.n_components, as_float(observed, messages.ww)
+    root, logdet = inverse_root(xp.reshape(seen @ messages.ww, (seen.shape[0], k, k)) + eye(k, messages.ww))
+    return ZGivenX(root @ xp.matrix_transpose(root), logdet, seen @ messages.offset)
 
 
 def prepare_z(block: Block, messages: Messages) -> ZGivenX:
@@ -213,8 +211,9 @@ def sum_patterns(block: Block, z_rows: Array, zz_rows: Array, logdet: Array) -> 
     """From Σ<z> (r, K) and Σ<zzᵀ> (r, K, K) of each pattern of holes to the sums of each view's column groups."""
     xp = array_namespace(z_rows)
     n_components, rows_each = z_rows.shape[1], block.n if block.shared else 1
-    seen, flat = block.observed.T, xp.reshape(zz_rows, (zz_rows.shape[0], n_components**2))
+    seen = as_float(block.observed, z_rows).T
     n, z_sum = xp.sum(seen, axis=1) * rows_each, seen @ z_rows
+    flat = xp.reshape(zz_rows, (zz_rows.shape[0], n_components**2))
     zz = xp.reshape(seen @ flat, (seen.shape[0], n_components, n_components))
     views, start = [], 0
     for rows in block.views:

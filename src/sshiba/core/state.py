@@ -7,7 +7,7 @@ Symbols: N rows, D features of a view, K factors, G column groups (features obse
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, fields, replace
 from functools import cached_property
 from typing import Any
@@ -16,8 +16,12 @@ import numpy as np
 from scipy import sparse
 from scipy.special import digamma, gammaln
 
+from .threads import in_threads
+
 Array = Any  # any array that follows the array API standard
 Features = slice | np.ndarray  # some features of a view
+
+BATCH = 128  # features with a covariance each that are worked on at a time
 
 
 @dataclass(frozen=True)
@@ -76,15 +80,15 @@ class ColumnGroups:
         return int(self.index.max()) + 1
 
     def visit(self, shared: Callable[[int, Features], object], alone: Callable[[Features, Features], object]) -> None:
-        """Call `shared(g, features)` for each group of several features, then `alone(groups, features)` once.
+        """Call `shared(g, features)` for each group of several features, then `alone(groups, features)`.
 
-        All features that stand alone come in one batch, so that nothing loops over them. This is the one place that
-        knows how groups are laid out; sums within groups are `totals`.
+        Features that stand alone come in batches, on threads where there are several, so that nothing loops over them.
+        This is the one place that knows how groups are laid out; sums within groups are `totals`.
         """
         for g, features in self._shared:
             shared(g, features)
-        if self._alone is not None:
-            alone(*self._alone)
+        for _ in in_threads(alone, *self._alone):
+            pass
 
     def totals(self, values: np.ndarray) -> np.ndarray:
         """Sum the rows (features) of `values` within each group, (G, ...)."""
@@ -104,11 +108,13 @@ class ColumnGroups:
         return [(int(g), np.flatnonzero(self.index == g)) for g in np.flatnonzero(sizes > 1)]
 
     @cached_property
-    def _alone(self) -> tuple[Features, Features] | None:
-        if self._each_its_own:
-            return slice(None), slice(None)
+    def _alone(self) -> tuple[Sequence[Features], Sequence[Features]]:
+        """Batches of groups of one feature, and of their features."""
         alone = np.flatnonzero(np.bincount(self.index)[self.index] == 1)
-        return (self.index[alone], alone) if len(alone) else None
+        batches = [slice(a, min(a + BATCH, len(alone))) for a in range(0, len(alone), BATCH)]
+        if self._each_its_own:
+            return batches, batches
+        return [self.index[alone[batch]] for batch in batches], [alone[batch] for batch in batches]
 
     @cached_property
     def _membership(self) -> sparse.csr_array:

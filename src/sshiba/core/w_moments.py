@@ -53,7 +53,7 @@ def covariance_trace(cov: WeightCovariance, zz: np.ndarray, groups: ColumnGroups
         each(zz[g], d)
 
     def each(zz_d: np.ndarray, d: Features) -> None:
-        basis = cov.basis if cov.groups is groups and isinstance(d, slice) else cov.basis[cov.groups.index[d]]
+        basis = cov.basis[d] if cov.groups is groups and isinstance(d, slice) else cov.basis[cov.groups.index[d]]
         out[d] = np.vecdot(cov.spread[d], np.sum(basis * (zz_d @ basis), axis=-2))
 
     groups.visit(shared, alone)

@@ -59,7 +59,7 @@ def take_gram(blocks: Sequence[Block]) -> Gram:
 
 def static_features(block: Block) -> Array:
     static, _ = static_columns(block)
-    parts = [as_float(block.views[i].target, block.views[i].observed) for i in static]
+    parts = [as_float(block.views[i].target) for i in static]
     return array_namespace(parts[0]).concat(parts, axis=1) if len(parts) != 1 else parts[0]
 
 

@@ -268,7 +268,7 @@ def row_view(
     whole_rows = not shared and not complete and observed.shape[1] == 1
     block = RowView(
         target,
-        observed.astype(np.float64),
+        np.ascontiguousarray(observed),
         groups,
         present=bool(observed.any()),
         complete=complete,
@@ -283,7 +283,7 @@ def row_view(
     x_sum: Array = 0.0
     xx: Array = 0.0
     for place in cut(slice(0, len(target)), max(1, device.block_bytes // (32 * target.shape[1]))):
-        x = as_float(block.target[place], block.observed)
+        x = as_float(block.target[place])
         xp = array_namespace(x)
         x_sum, xx = x_sum + xp.sum(x, axis=0), xx + xp.sum(x * x, axis=0)
     return replace(block, x_sum=x_sum, xx=xx)

@@ -65,7 +65,7 @@ def times_block(views: Sequence[Array], Q: np.ndarray) -> np.ndarray:
 
 def features(block: Block, x: LocalX) -> list[Array]:
     """<x> of each view of a block, (n, D)."""
-    return [as_float(rows.target, rows.observed) if q is None else q.mean for rows, q in zip(block.views, x)]
+    return [as_float(rows.target) if q is None else q.mean for rows, q in zip(block.views, x)]
 
 
 def places(block: Block) -> list[np.ndarray]:
