@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from functools import lru_cache
+from types import ModuleType
 from typing import Any
 
 import numpy as np
@@ -28,16 +30,19 @@ def log_ndtr(x: Any) -> Any:
     return scipy.special.log_ndtr(x)
 
 
+def erfcx(x: Any) -> Any:
+    """exp(x²) erfc(x)."""
+    if is_torch_array(x):
+        import torch
+
+        return torch.special.erfcx(x)
+    return like(scipy.special.erfcx(to_numpy(x)), x)
+
+
 def log_sigmoid(x: Any) -> Any:
     """log σ(x) = −log(1 + e^−x), without overflow."""
     xp = array_namespace(x)
     return xp.where(x > 0, 0.0, x) - xp.log1p(xp.exp(-xp.abs(x)))
-
-
-def log_sum_exp(x: Any, axis: int) -> Any:
-    xp = array_namespace(x)
-    top = xp.max(x, axis=axis, keepdims=True)
-    return xp.squeeze(top, axis=axis) + xp.log(xp.sum(xp.exp(x - top), axis=axis))
 
 
 def to_numpy(array: Any) -> np.ndarray:
@@ -78,6 +83,42 @@ def inverse_root(precision: Any) -> tuple[Any, Any]:
     else:
         root = xp.linalg.inv(chol)
     return xp.matrix_transpose(root), -2 * xp.sum(xp.log(xp.linalg.diagonal(chol)), axis=-1)
+
+
+def inverse_positive(matrices: Any) -> tuple[Any, Any]:
+    """The inverses of positive definite matrices, (n, K, K), and the log determinants of the inverses, (n,)."""
+    kernels = cuda_kernels(matrices)
+    if kernels is not None and 0 < matrices.shape[1] <= kernels.LARGEST:
+        return kernels.inverse_positive(matrices)
+    root, logdet = inverse_root(matrices)
+    return root @ array_namespace(root).matrix_transpose(root), logdet
+
+
+def cuda_kernels(array: Any) -> ModuleType | None:
+    """Kernels for arrays of double precision on a GPU, or None elsewhere, and without Triton."""
+    if not (is_torch_array(array) and array.is_cuda and array.element_size() == 8):
+        return None
+    return _cuda_kernels()
+
+
+@lru_cache(maxsize=1)
+def _cuda_kernels() -> ModuleType | None:
+    try:
+        from . import cuda_kernels as found
+    except ImportError:
+        return None
+    return found
+
+
+def add_product(total: Any, a: Any, b: Any) -> Any:
+    """total + a @ b, in one pass over the product; `total` may have one row."""
+    if is_torch_array(a):
+        import torch
+
+        return torch.addmm(total, a, b)
+    product = a @ b
+    product += total
+    return product
 
 
 def inverse_lower(lower: np.ndarray) -> np.ndarray:

@@ -24,7 +24,7 @@ from math import log, pi
 
 import numpy as np
 
-from .arrays import array_namespace, eye, to_numpy, zeros
+from .arrays import add_product, array_namespace, eye, to_numpy, zeros
 from .blocks import Block, LocalX, RowView
 from .likelihoods import XUpdate
 from .messages import Message, Messages
@@ -40,7 +40,7 @@ def update_x(block: Block, x: LocalX, z: Array, messages: Messages) -> LocalX:
         if old is None:
             new.append(None)
         else:
-            new.append(update_view_x(rows, old.xi, z @ message.w_mean.T + message.b_mean, message))
+            new.append(update_view_x(rows, old.xi, add_product(message.b_mean, z, message.w_mean.T), message))
     return tuple(new)
 
 
@@ -141,7 +141,7 @@ class LatentView:
         return np.flatnonzero(to_numpy(array_namespace(self.alone).any(self.alone, axis=0)))
 
     def predictor(self, z: Array) -> Array:
-        return z @ self.message.w_mean.T + self.message.b_mean
+        return add_product(self.message.b_mean, z, self.message.w_mean.T)
 
     def moved_z(self, step: Array) -> Array:
         """What a step of <x>, (n, D), does to <z>."""

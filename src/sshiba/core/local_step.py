@@ -12,7 +12,7 @@ from typing import NamedTuple
 
 from array_api_compat import is_numpy_array
 
-from .arrays import array_namespace, eye, inverse_root, zeros
+from .arrays import add_product, array_namespace, eye, inverse_positive, zeros
 from .blocks import Block, LocalX, RowView, as_float, join_x, latent_x, rows_of_x
 from .latent_step import LatentStep, LatentView, added_sums, added_zz, latent_view, step_x, update_x
 from .messages import Messages
@@ -35,8 +35,8 @@ class ZGivenX:
 def z_covariance(observed: Array, messages: Messages) -> ZGivenX:
     """Σ_n⁻¹ = I + Σ_m w_m Σ_{d observed} tau_d <w_d w_dᵀ> (table 2, observed cells only); `observed` is (r, ΣG)."""
     xp, k, seen = array_namespace(messages.ww), messages.n_components, as_float(observed, messages.ww)
-    root, logdet = inverse_root(xp.reshape(seen @ messages.ww, (seen.shape[0], k, k)) + eye(k, messages.ww))
-    return ZGivenX(root @ xp.matrix_transpose(root), logdet, seen @ messages.offset)
+    precision = add_product(xp.reshape(eye(k, messages.ww), (1, k * k)), seen, messages.ww)
+    return ZGivenX(*inverse_positive(xp.reshape(precision, (seen.shape[0], k, k))), seen @ messages.offset)
 
 
 def prepare_z(block: Block, messages: Messages) -> ZGivenX:
@@ -45,7 +45,7 @@ def prepare_z(block: Block, messages: Messages) -> ZGivenX:
     evidence = -known.offset
     for rows, message in zip(block.views, messages.views):
         if rows.is_static and rows.present:
-            evidence = as_float(rows.target, evidence) @ message.loading + evidence
+            evidence = add_product(evidence, as_float(rows.target, evidence), message.loading)
     return replace(known, evidence=evidence)
 
 
@@ -54,7 +54,7 @@ def update_z(block: Block, x: LocalX, known: ZGivenX, messages: Messages) -> Arr
     evidence = known.evidence
     for latent, message in zip(x, messages.views):
         if latent is not None:
-            evidence = evidence + latent.mean @ message.loading
+            evidence = add_product(evidence, latent.mean, message.loading)
     if evidence.shape[0] < block.n:  # no view says anything of these rows
         evidence = evidence + zeros((block.n, 1), evidence)
     return evidence @ known.cov[0] if block.shared else (evidence[:, None, :] @ known.cov)[:, 0, :]

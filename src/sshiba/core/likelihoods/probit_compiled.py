@@ -7,7 +7,6 @@ and log, and exact to 1e-13.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from functools import lru_cache
 from itertools import pairwise
 from math import comb, exp, factorial, log, pi, sqrt
 from typing import Any
@@ -17,7 +16,7 @@ import numpy as np
 from scipy.special import log_ndtr
 
 from ..threads import in_threads, n_threads
-from .probit_grid import FARTHEST, N_ARGMAX, N_EDGE, N_NEWTON, REACH, WIDEST, n_nodes, nodes
+from .probit_grid import FARTHEST, N_ARGMAX, N_EDGE, N_NEWTON, REACH, WIDEST, grid, n_nodes
 
 SPACING, LOWEST, HIGHEST, ORDER = 1 / 32, -40.0, 8.5, 6
 MIN_CHUNK = 20_000  # cells that are worth a thread: five milliseconds of work
@@ -41,13 +40,6 @@ def _taylor_table() -> np.ndarray:
 
 
 TABLE = _taylor_table()
-
-
-@lru_cache(maxsize=8)
-def _grid(n: int) -> np.ndarray:
-    """Nodes t, softplus(t) − log 2 and σ(t), (3, n)."""
-    t = np.array(nodes(n))
-    return np.stack([t, np.log((1 + np.exp(t)) / 2), 1 / (1 + np.exp(-t))])
 
 
 @numba.njit(inline="always", fastmath=FUSED)
@@ -316,8 +308,8 @@ def _rows(
 
 def probit_moments(y: np.ndarray, target: np.ndarray) -> tuple[np.ndarray, ...]:
     """As `probit_integrals.probit_moments`, in chunks of rows on all threads."""
-    grid = _grid(n_nodes(y.shape[1]))
-    parts = _in_chunks(lambda part: _moments(y[part], target[part], grid, TABLE), len(y), y.size)
+    nodes = grid(n_nodes(y.shape[1]))
+    parts = _in_chunks(lambda part: _moments(y[part], target[part], nodes, TABLE), len(y), y.size)
     return tuple(map(np.concatenate, zip(*parts)))
 
 
@@ -325,12 +317,12 @@ def update_rows(
     target: np.ndarray, x: np.ndarray, y: np.ndarray, precision: np.ndarray, each: bool
 ) -> tuple[np.ndarray, ...]:
     """<x>, Cov(x) and the bound as `probit_rows.update_rows`, in chunks of rows on all threads."""
-    grid = _grid(n_nodes(y.shape[1]))
+    nodes = grid(n_nodes(y.shape[1]))
 
     def job(part: slice) -> tuple[np.ndarray, ...]:
         own = precision[part] if len(precision) > 1 else precision
         n_cov = part.stop - part.start if each else 1
-        return _rows(target[part], x[part], y[part], own, n_cov, grid, TABLE)
+        return _rows(target[part], x[part], y[part], own, n_cov, nodes, TABLE)
 
     mean, cov, bound = zip(*_in_chunks(job, len(y), y.size))
     return np.concatenate(mean), np.concatenate(cov) if each else np.sum(cov, axis=0), np.concatenate(bound)

@@ -2,23 +2,26 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Sequence
 from functools import lru_cache
-from math import exp, log, pi, sqrt
+from math import log, pi, sqrt
 from types import ModuleType
+from typing import NamedTuple
 
 import numpy as np
 from array_api_compat import is_numpy_array
 from scipy.special import ndtri
 from scipy.stats import qmc
 
-from ..arrays import arange, array_namespace, eye, like, log_ndtr, log_sum_exp
+from ..arrays import arange, array_namespace, cuda_kernels, erfcx, eye, like, log_ndtr
 from ..state import Array
 from .likelihood import PredictiveX
-from .probit_grid import FARTHEST, N_ARGMAX, N_EDGE, N_NEWTON, REACH, WIDEST, n_nodes, nodes
+from .probit_grid import FARTHEST, N_ARGMAX, N_EDGE, N_NEWTON, REACH, WIDEST, grid, n_nodes
 
 N_DRAWS = 128
 N_PLACKETT = 20  # nodes: 1e-10 for correlations up to 0.99
 SMALLEST = 1e-15  # a probability of few classes is at least this
+HOST_BYTES, DEVICE_BYTES = 2**22, 2**28  # of rows' integrals at a time
 
 
 def log_xi_and_step(y: Array, target: Array) -> tuple[Array, Array]:
@@ -96,48 +99,102 @@ def probit_moments(y: Array, target: Array, n: int | None = None) -> tuple[Array
 
     `n` are nodes, instead of what `n_nodes` says.
     """
-    xp = array_namespace(y)
-    log_xi, is_true, weights, rhos, _ = _at_nodes(y, target, n)
-    mills = sum(weight[:, None] * rho for weight, rho in zip(weights, rhos))
-    return log_xi, xp.where(is_true, xp.sum(mills, axis=1, keepdims=True), -mills)
+    parts = [_moments(*part, n) for part in _in_parts(y, target)]
+    return tuple(map(_joined, zip(*parts)))  # type: ignore[return-value]
 
 
 def probit_curvature(y: Array, target: Array, each: bool) -> tuple[Array, Array, Array, Array]:
-    """log ξ, its gradient, the traces of its Hessians (n,), and the Hessians (n, C, C), or (1, C, C) their sum.
+    """log ξ, its gradient, the traces of its Hessians (n,), and the Hessians (n, C, C), or (1, C, C) their sum."""
+    log_xi, step, trace, hessian = zip(*(_curvature(*part, each) for part in _in_parts(y, target)))
+    return _joined(log_xi), _joined(step), _joined(trace), _joined(hessian) if each else sum(hessian)
 
-    With M = E ρ the gradient with respect to δ_j = y_t − y_j, the Hessian is E[ρ_i ρ_j] − M_i M_j between other
+
+def _in_parts(y: Array, target: Array) -> Iterator[tuple[Array, Array]]:
+    """Some rows at a time: each has an array of nodes times classes."""
+    n = max(1, (HOST_BYTES if is_numpy_array(y) else DEVICE_BYTES) // (8 * n_nodes(y.shape[1]) * y.shape[1]))
+    return ((y[i : i + n], target[i : i + n]) for i in range(0, max(1, y.shape[0]), n))
+
+
+def _joined(parts: Sequence[Array]) -> Array:
+    return parts[0] if len(parts) == 1 else array_namespace(parts[0]).concat(parts)
+
+
+def _moments(y: Array, target: Array, n: int | None) -> tuple[Array, Array]:
+    found = class_integrals(y, target, False, n)
+    return found.log_xi, _gradient(found.mills, is_true_class(y, target))
+
+
+def _gradient(mills: Array, is_true: Array) -> Array:
+    xp = array_namespace(mills)
+    return xp.where(is_true, xp.sum(mills, axis=1, keepdims=True), -mills)
+
+
+def _curvature(y: Array, target: Array, each: bool) -> tuple[Array, Array, Array, Array]:
+    """With M = E ρ the gradient with respect to δ_j = y_t − y_j, the Hessian is E[ρ_i ρ_j] − M_i M_j between other
     classes, and −E[a_j ρ_j] − M_j² for one, since ρ′ = −ρ² − aρ. The true class has minus the sums of the others.
+
+    Those sums, `across`, need no products between classes, and of products only their sum over nodes (and rows).
     """
-    xp = array_namespace(y)
-    log_xi, is_true, weights, rhos, arguments = _at_nodes(y, target, None)
-    mills: Array = 0.0
-    products: Array = 0.0
-    own: Array = 0.0
-    for weight, rho, a in zip(weights, rhos, arguments):
-        scaled = weight[:, None] * rho
-        mills, own = mills + scaled, own - scaled * a
-        products = products + scaled[:, :, None] * rho[:, None, :]
-    diagonal = eye(y.shape[1], y)
-    inner = products * (1 - diagonal) + own[:, :, None] * diagonal - mills[:, :, None] * mills[:, None, :]
-    across, true = xp.sum(inner, axis=2), xp.astype(is_true, y.dtype)
-    whole = xp.sum(across, axis=1)[:, None, None]
-    corner = whole * true[:, :, None] * true[:, None, :]
-    hessian = inner - across[:, :, None] * true[:, None, :] - true[:, :, None] * across[:, None, :] + corner
-    trace = xp.sum(hessian * diagonal, axis=(1, 2))
-    step = xp.where(is_true, xp.sum(mills, axis=1, keepdims=True), -mills)
-    return log_xi, step, trace, hessian if each else xp.sum(hessian, axis=0, keepdims=True)
+    xp, n_classes = array_namespace(y), y.shape[1]
+    is_true, diagonal = is_true_class(y, target), eye(n_classes, y)
+    log_xi, mills, own, mixed, roots = class_integrals(y, target, True)
+    across = mixed + own - mills * xp.sum(mills, axis=1, keepdims=True)
+    whole, true = xp.sum(across, axis=1), xp.astype(is_true, y.dtype)
+    trace = xp.sum(own - mills**2, axis=1) + whole
+    if each:
+        inner = (xp.matrix_transpose(roots) @ roots) * (1 - diagonal) + own[:, :, None] * diagonal
+        inner = inner - mills[:, :, None] * mills[:, None, :]
+        to_true = across[:, :, None] * true[:, None, :]
+        hessian = (
+            inner
+            - to_true
+            - xp.matrix_transpose(to_true)
+            + whole[:, None, None] * true[:, :, None] * (true[:, None, :])
+        )
+    else:
+        flat = xp.reshape(roots, (-1, n_classes))
+        inner = (flat.T @ flat) * (1 - diagonal) + xp.sum(own, axis=0) * diagonal - mills.T @ mills
+        to_true = across.T @ true
+        hessian = (inner - to_true - to_true.T + (whole @ true) * diagonal)[None]
+    return log_xi, _gradient(mills, is_true), trace, hessian
 
 
-def _at_nodes(y: Array, target: Array, n: int | None) -> tuple[Array, Array, list[Array], list[Array], list[Array]]:
-    """log ξ, which class is the true one, and at each node its weight (n,), ρ (0 for the true class) and u + δ (n, C).
+class ClassIntegrals(NamedTuple):
+    """Means over the integrand of ξ. With ρ_j = φ/Φ at a_j = u + δ_j, 0 for the true class:"""
 
-    The integrand exp f(u), f = −u²/2 + Σ log Φ(u + δ_j), is log-concave, and −f″ falls with u, to 1: it is steep on
+    log_xi: Array  # (n,)
+    mills: Array  # (n, C): E ρ_j
+    own: Array  # (n, C): −E a_j ρ_j
+    mixed: Array  # (n, C): Σ_{i≠j} E ρ_i ρ_j
+    roots: Array  # (n, nodes, C): √weight ρ_j at each node, whose products add up to E ρ_i ρ_j; or empty
+
+
+def is_true_class(y: Array, target: Array) -> Array:
+    return arange(y.shape[1], y)[None, :] == target[:, None]
+
+
+def class_integrals(y: Array, target: Array, with_roots: bool, n: int | None = None) -> ClassIntegrals:
+    """By one kernel on a GPU, else by arrays; at `n` nodes, instead of what `n_nodes` says."""
+    n, kernels = n_nodes(y.shape[1]) if n is None else n, cuda_kernels(y)
+    if kernels is None:
+        return array_integrals(y, target, with_roots, n)
+    constants = {"FARTHEST": FARTHEST, "REACH": REACH, "N_NEWTON": N_NEWTON, "N_EDGE": N_EDGE}
+    log_total, *found = kernels.class_integrals(y, target, like(grid(n), y), with_roots, **constants)
+    return ClassIntegrals(log_total + log_spacing(n), *found)
+
+
+def log_spacing(n: int) -> float:
+    """Of the trapezoid rule, with the constant of the normal density."""
+    return log(2 * REACH / (n - 1)) - 0.5 * log(2 * pi)
+
+
+def array_integrals(y: Array, target: Array, with_roots: bool, n: int) -> ClassIntegrals:
+    """The integrand exp f(u), f = −u²/2 + Σ log Φ(u + δ_j), is log-concave, and −f″ falls with u, to 1: it is steep on
     the left of its mode, of width l = (−f″)^-½ there, and long on the right, of a width r ≤ 1 that Newton steps find,
     which on this side never go too far. The trapezoid rule in t, u = mode + l·t + (r − l)(softplus(t) − log 2),
     converges exponentially: `n_nodes` of them give log ξ to 1e-10 and its gradient to 1e-9 for up to 200 classes.
     """
-    xp = array_namespace(y)
-    is_true = arange(y.shape[1], y)[None, :] == target[:, None]
+    xp, is_true = array_namespace(y), is_true_class(y, target)
     y_true = xp.sum(xp.where(is_true, y, 0.0), axis=1, keepdims=True)
     # A gap so large that log Φ and ρ vanish takes the true class itself out of the product.
     delta = xp.where(is_true, 40.0, xp.clip(y_true - y, -FARTHEST, FARTHEST))
@@ -150,20 +207,23 @@ def _at_nodes(y: Array, target: Array, n: int | None) -> tuple[Array, Array, lis
     for _ in range(N_EDGE):
         value, slope, _ = _log_integrand(u + REACH * right, delta)
         right = right + (top - REACH**2 / 2 - value) / (slope * REACH)
-
-    log_f, rhos, arguments = [], [], []
-    n = n_nodes(y.shape[1]) if n is None else n
-    for t in nodes(n):
-        v = u + left * t + (right - left) * log((1 + exp(t)) / 2)
+    total = xp.zeros_like(u)
+    mills, own, mixed = (xp.zeros_like(y) for _ in range(3))
+    roots = []
+    for t, softplus, sigmoid in grid(n).T.tolist():
+        v = u + left * t + (right - left) * softplus
         a = v[:, None] + delta
         log_phi, rho = log_phi_and_rho(a)
-        jacobian = left + (right - left) / (1 + exp(-t))
-        log_f.append(xp.sum(log_phi, axis=1) - v**2 / 2 + xp.log(jacobian))
-        rhos.append(xp.where(is_true, 0.0, rho))
-        arguments.append(a)
-    log_total = log_sum_exp(xp.stack(log_f), axis=0)
-    weights = [xp.exp(value - log_total) for value in log_f]
-    return log_total + log(2 * REACH / (n - 1)) - 0.5 * log(2 * pi), is_true, weights, rhos, arguments
+        rho = xp.where(is_true, 0.0, rho)
+        weight = xp.exp(xp.sum(log_phi, axis=1) - v**2 / 2 - top) * (left + (right - left) * sigmoid)
+        scaled = weight[:, None] * rho
+        total, mills, own = total + weight, mills + scaled, own - scaled * a
+        if with_roots:
+            mixed = mixed + scaled * (xp.sum(rho, axis=1, keepdims=True) - rho)
+            roots.append(xp.sqrt(weight)[:, None] * rho)
+    means = [values / total[:, None] for values in (mills, own, mixed)]
+    stacked = xp.stack(roots, axis=1) / xp.sqrt(total)[:, None, None] if roots else y[:0]
+    return ClassIntegrals(top + xp.log(total) + log_spacing(n), *means, stacked)
 
 
 def two_class_moments(y: Array, target: Array) -> tuple[Array, Array]:
@@ -194,15 +254,17 @@ def _log_integrand(u: Array, delta: Array) -> tuple[Array, Array, Array]:
 
 
 def log_phi_and_rho(a: Array) -> tuple[Array, Array]:
-    """log Φ and ρ = φ/Φ; below −100, where φ and Φ cancel badly, ρ by its series."""
-    xp = array_namespace(a)
-    log_phi = log_ndtr(a)
-    if is_numpy_array(a) and a.size and a.min() >= -100.0:  # on a device the question would cost more than the answer
+    """log Φ and ρ = φ/Φ: with E = 2 exp(a²/2) Φ(a), log Φ = log E/2 − a²/2 and ρ = √(2/π)/E, however far out."""
+    kernels = cuda_kernels(a)
+    if kernels is not None:
+        return kernels.log_phi_and_rho(a)
+    if is_numpy_array(a) and a.size and a.min() >= -100.0:  # the same, a little sooner; further out φ and Φ cancel
+        log_phi = log_ndtr(a)
         return log_phi, np.exp(-0.5 * a * a - 0.5 * log(2 * pi) - log_phi)
-    far = xp.where(a < -100.0, a, -100.0)
-    series = -far - (1 - 2 / far**2) / far
-    near = xp.exp(-(xp.where(a < -100.0, 0.0, a) ** 2) / 2 - 0.5 * log(2 * pi) - xp.where(a < -100.0, 0.0, log_phi))
-    return log_phi, xp.where(a < -100.0, series, near)
+    xp = array_namespace(a)
+    a = xp.clip(a, max=12.0)  # beyond it nothing changes, and E would overflow
+    E = erfcx(-sqrt(0.5) * a)
+    return xp.log(0.5 * E) - 0.5 * a * a, sqrt(2 / pi) / E
 
 
 def argmax_probabilities(y: Array, std: Array) -> Array:
