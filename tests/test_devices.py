@@ -11,6 +11,7 @@ from commands import sshiba
 
 from sshiba import SSHIBA, Binary, Categorical, Real, load
 from sshiba.core.devices import HOST, Device, device_or_host, find_device, map_arrays
+from sshiba.core.local_step import local_step
 from sshiba.core.state import ColumnGroups
 
 if os.environ.get("NEEDS_TORCH"):  # where it was promised, its absence is a failure
@@ -99,8 +100,8 @@ def test_single_precision_halves_the_data_and_nothing_else(device: str) -> None:
 def test_what_travels_does_not_grow_with_the_rows(device: str, engine: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """Once the rows are there, only messages go up, and only statistics come down."""
     travelled = []
-    for method in ("put", "fetch"):
-        monkeypatch.setattr(Device, method, counting(getattr(Device, method), travelled))
+    for method, kind in {"put": np.ndarray, "fetch": torch.Tensor, "to_host": torch.Tensor}.items():
+        monkeypatch.setattr(Device, method, counting(getattr(Device, method), kind, travelled))
     sizes = {}
     for repeats in (1, 4):
         views = {name: np.concatenate([values] * repeats) for name, values in tables("none").items()}
@@ -117,10 +118,47 @@ def test_what_travels_does_not_grow_with_the_rows(device: str, engine: str, monk
     assert sizes[1] == sizes[4] > 0
 
 
-def counting(method: Any, travelled: list[int]) -> Any:
+@every_device
+@pytest.mark.parametrize("engine", ["memory", "gram"])
+def test_data_that_do_not_fit_come_from_the_host(device: str, engine: str, monkeypatch: Any, caplog: Any) -> None:
+    views, options = tables("rows"), {"random_state": 0, "max_iter": 40, "engine": engine, "search": None}
+    with warnings.catch_warnings(action="ignore"):
+        expected = SSHIBA(4, TYPES, **options).fit(views)
+        monkeypatch.setattr(Device, "holds", lambda self, n_bytes: False)
+        ours = SSHIBA(4, TYPES, device=device, **options).fit(views)
+    np.testing.assert_allclose(ours.elbo_path_, expected.elbo_path_, rtol=1e-8)
+    assert_close(ours.impute(views), expected.impute(views))
+    assert "do not fit" in caplog.text
+
+
+@every_device
+def test_a_full_device_mid_fit(device: str, monkeypatch: Any, caplog: Any) -> None:
+    """The data leave it, and the fit ends as if nothing had happened; where that is not enough one sentence says so."""
+    calls, full_at = [0], {17}
+
+    def local_step_or_full(*args: Any, **options: Any) -> Any:
+        calls[0] += 1
+        if calls[0] in full_at:
+            raise torch.OutOfMemoryError
+        return local_step(*args, **options)
+
+    views, options = tables("cells"), {"random_state": 0, "max_iter": 40, "search": None}
+    with warnings.catch_warnings(action="ignore"):
+        expected = SSHIBA(4, TYPES, **options).fit(views)
+        monkeypatch.setattr("sshiba.engines.memory.local_step", local_step_or_full)
+        ours = SSHIBA(4, TYPES, device=device, **options).fit(views)
+        np.testing.assert_allclose(ours.elbo_path_, expected.elbo_path_, rtol=1e-8)
+        assert caplog.text.count("do not fit") == 1
+        calls[0], full_at = 0, set(range(17, 100))
+        with pytest.raises(MemoryError, match=f"device='{device}' has too little memory .* fewer factors"):
+            SSHIBA(4, TYPES, device=device, **options).fit(views)
+
+
+def counting(method: Any, kind: type, travelled: list[int]) -> Any:
+    """The method, which notes the sizes of the arrays that it moves: those not yet of the kind that they become."""
+
     def counted(self: Device, value: Any) -> Any:
-        for kind in (np.ndarray, torch.Tensor):
-            map_arrays(value, kind, lambda array: travelled.append(int(np.prod(array.shape))))
+        map_arrays(value, kind, lambda array: travelled.append(int(np.prod(array.shape))))
         return method(self, value)
 
     return counted

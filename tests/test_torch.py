@@ -106,7 +106,7 @@ def rounds(problem: Problem) -> Iterator[tuple[Posterior, Messages, list, list[S
 def test_local_step(kind: str, holes: str, missing: str) -> None:
     """q(x) at the start, then q(x) and all statistics of every block, several steps in a row; also with q(x) held."""
     problem = make(kind, holes, missing)
-    blocks = to_torch(problem.rows.blocks)
+    blocks = to_torch(list(problem.rows.blocks))
     first = make_messages(problem.posterior, problem.spec, problem.rows.groups)
     x = [start_x(block, to_torch(first)) for block in blocks]
     assert_same(x, [start_x(block, first) for block in problem.rows.blocks])
@@ -135,7 +135,7 @@ def test_single_precision(holes: str, missing: str) -> None:
     """Single precision in, single precision out, and the same numbers as far as it goes."""
     problem = make("all", holes, missing)
     *_, (_, messages, _, _) = rounds(problem)
-    tensors, blocks = (to_torch(value, dtype=torch.float32) for value in (messages, problem.rows.blocks))
+    tensors, blocks = (to_torch(value, dtype=torch.float32) for value in (messages, list(problem.rows.blocks)))
     steps = [local_step(block, start_x(block, tensors), tensors) for block in blocks]
     for name, array in arrays(steps):
         assert name.endswith(".groups.index") or array.dtype == torch.float32, name
@@ -208,7 +208,7 @@ def test_gram_space(kind: str, holes: str, missing: str) -> None:
     assert bool(parts) == (missing == "exact" or holes == "none")
     for part in parts:
         blocks = problem.rows.blocks[part.blocks]
-        tensors = to_torch(blocks)
+        tensors, whole = to_torch(list(blocks)), to_torch(part.summary)
         gram = take_gram(tensors)
         assert_same(gram, part.gram)
         messages = make_messages(problem.posterior, problem.spec, problem.rows.groups)
@@ -220,10 +220,12 @@ def test_gram_space(kind: str, holes: str, missing: str) -> None:
             assert_same(our_cross, cross)
         for posterior, *_ in rounds(problem):
             messages = make_messages(posterior, problem.spec, problem.rows.groups)
-            held = gram_step(gram, tensors, ours, our_cross, to_torch(messages), hold_x=True)
-            assert_same(held, gram_step(part.gram, blocks, x, cross, messages, hold_x=True))
-            x, cross, stats = gram_step(part.gram, blocks, x, cross, messages, hold_x=False)
-            ours, our_cross, our_stats = gram_step(gram, tensors, ours, our_cross, to_torch(messages), hold_x=False)
+            held = gram_step(gram, whole, tensors, ours, our_cross, to_torch(messages), hold_x=True)
+            assert_same(held, gram_step(part.gram, part.summary, blocks, x, cross, messages, hold_x=True))
+            x, cross, stats = gram_step(part.gram, part.summary, blocks, x, cross, messages, hold_x=False)
+            ours, our_cross, our_stats = gram_step(
+                gram, whole, tensors, ours, our_cross, to_torch(messages), hold_x=False
+            )
             assert_same((ours, our_cross, our_stats), (x, cross, stats))
 
 

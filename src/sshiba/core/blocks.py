@@ -18,8 +18,8 @@ from .state import Array, ColumnGroups, LatentX
 class RowView:
     """One view of a block of rows.
 
-    `observed` (r, G) of bool says whether the rows of the block have the features of a column group. `holes` (n, D) marks
-    the cells that are variables of their own under missing="mean-field"; such a view counts as observed.
+    `observed` (r, G) of bool says whether the rows of the block have the features of a column group. `holes` (n, D)
+    marks the cells that are variables of their own under missing="mean-field"; such a view counts as observed.
     """
 
     target: Array
@@ -51,15 +51,15 @@ class RowView:
 class Block:
     """Rows that are processed together.
 
-    `shared`: one pattern of holes, hence one covariance of z given x, for all. `z_follows_x`: the posterior of latent x
-    is q(z | x) Π q(x); else, where holes are variables of their own, it is q(z) q(x).
+    `shared`: one pattern of holes, hence one covariance of z given x, for all. `exact`: holes are left out; else they
+    are variables of their own.
     """
 
     n: int
     shared: bool
     views: tuple[RowView, ...]
     observed: Array  # (r, ΣG): the masks of all views side by side; each view has its part of it
-    z_follows_x: bool
+    exact: bool
     part_bytes: int = HOST.part_bytes  # working memory of rows with a covariance each
 
     @classmethod
@@ -79,8 +79,12 @@ class Block:
             stop = start + view.observed.shape[1]
             kept.append(replace(view, observed=observed[:, start:stop]))
             start = stop
-        z_follows_x = missing == "exact" and any(not view.is_static for view in views)
-        return cls(n, shared, tuple(kept), observed, z_follows_x, part_bytes)
+        return cls(n, shared, tuple(kept), observed, missing == "exact", part_bytes)
+
+    @property
+    def z_follows_x(self) -> bool:
+        """Is the posterior of latent x q(z | x) Π q(x), or, with holes as variables, q(z) q(x)?"""
+        return self.exact and any(not view.is_static for view in self.views)
 
     def parts(self, n_components: int, own: bool | None = None) -> list[slice]:
         """As many rows at a time as there is room for what each has of its own, or all where they share it."""

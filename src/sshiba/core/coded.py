@@ -45,6 +45,10 @@ class CodedView:
         return CodedView(target, observed)
 
     @property
+    def on_host(self) -> bool:
+        return isinstance(self.target, np.ndarray)
+
+    @property
     def observed_rows(self) -> np.ndarray:
         """Which rows have anything of this view, (N,) bool."""
         return np.ones(len(self.target), dtype=bool) if self.observed is None else np.asarray(self.observed.any(axis=1))

@@ -17,7 +17,7 @@ BLOCK = 1024  # cells at a time where each is on its own
 
 
 @triton.jit
-def _log_phi_and_rho(a):  # type: ignore[no-untyped-def]
+def _log_phi_and_rho(a):
     """log Φ and ρ = φ/Φ, by E = exp(a²/2) Φ(a)·2: one special function for both."""
     a = tl.minimum(a, tl.full((), 12.0, tl.float64))
     E = libdevice.erfcx(a * tl.full((), -0.7071067811865476, tl.float64))
@@ -25,7 +25,7 @@ def _log_phi_and_rho(a):  # type: ignore[no-untyped-def]
 
 
 @triton.jit
-def _cells(a_ptr, log_phi_ptr, rho_ptr, n, BLOCK: tl.constexpr):  # type: ignore[no-untyped-def]
+def _cells(a_ptr, log_phi_ptr, rho_ptr, n, BLOCK: tl.constexpr):
     cell = tl.program_id(0).to(tl.int64) * BLOCK + tl.arange(0, BLOCK)
     log_phi, rho = _log_phi_and_rho(tl.load(a_ptr + cell, mask=cell < n, other=0.0))
     tl.store(log_phi_ptr + cell, log_phi, mask=cell < n)
@@ -41,7 +41,7 @@ def log_phi_and_rho(a: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
 
 
 @triton.jit
-def _invert(a_ptr, out_ptr, logdet_ptr, k, WIDTH: tl.constexpr):  # type: ignore[no-untyped-def]
+def _invert(a_ptr, out_ptr, logdet_ptr, k, WIDTH: tl.constexpr):
     """Gauss and Jordan's elimination in place, one pivot after the other: A ends as −A⁻¹.
 
     With p the pivot: a_ij −= a_ip a_pj / a_pp, then row and column p are divided by a_pp, which becomes −1/a_pp.
@@ -75,7 +75,7 @@ def inverse_positive(matrices: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor
 
 
 @triton.jit
-def _log_integrand(u, delta, others):  # type: ignore[no-untyped-def]
+def _log_integrand(u, delta, others):
     """f, f′ and −f″ as `probit_integrals._log_integrand`."""
     a = u[:, None] + delta
     log_phi, rho = _log_phi_and_rho(a)
@@ -86,7 +86,7 @@ def _log_integrand(u, delta, others):  # type: ignore[no-untyped-def]
 
 
 @triton.jit
-def _integrate(  # type: ignore[no-untyped-def]
+def _integrate(
     y_ptr, target_ptr, grid_ptr, log_xi_ptr, mills_ptr, own_ptr, mixed_ptr, roots_ptr, n, n_classes, n_nodes,
     ROWS: tl.constexpr, WIDTH: tl.constexpr, WITH_ROOTS: tl.constexpr,
     FARTHEST: tl.constexpr, REACH: tl.constexpr, N_NEWTON: tl.constexpr, N_EDGE: tl.constexpr,

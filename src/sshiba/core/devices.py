@@ -11,6 +11,7 @@ import numpy as np
 
 from .state import ColumnGroups
 
+DATA_SHARE = 0.8  # of the free memory of a device that data may take
 NAMES = "None, 'cpu', 'cuda' or one of several, as 'cuda:1'"
 
 
@@ -37,12 +38,35 @@ class Device:
     def is_host(self) -> bool:
         return self.name is None
 
+    @property
+    def full_errors(self) -> tuple[type[Exception], ...]:
+        """What is raised where its memory is full; the host's is not watched."""
+        if self.is_host:
+            return ()
+        import torch
+
+        return (torch.OutOfMemoryError,)
+
+    @property
+    def memory(self) -> tuple[int, int] | None:
+        """Bytes that are free, with those that PyTorch holds and does not use, and bytes in all; None: not known."""
+        if self.is_host or self.name == "cpu":
+            return None
+        import torch
+
+        free, total = torch.cuda.mem_get_info(self.name)
+        return free + torch.cuda.memory_reserved(self.name) - torch.cuda.memory_allocated(self.name), total
+
+    def holds(self, n_bytes: int) -> bool:
+        """Is there room for data of this size beside what a sweep works with?"""
+        return self.memory is None or n_bytes <= DATA_SHARE * self.memory[0]
+
     def put(self, value: Any) -> Any:
         """The same value with its arrays on the device; how columns are laid out stays on the host."""
         return value if self.is_host else map_arrays(value, np.ndarray, self._tensor)
 
     def fetch(self, value: Any) -> Any:
-        """The same value with its arrays on the host: in one copy, however many there are."""
+        """The same value with its arrays on the host in double precision: in one copy, however many there are."""
         if self.is_host:
             return value
         import torch
@@ -58,6 +82,14 @@ class Device:
         edges = np.cumsum([0, *(array.numel() for array in found)])
         parts = iter([flat[a:b].reshape(tuple(t.shape)) for a, b, t in zip(edges, edges[1:], found)])
         return map_arrays(value, torch.Tensor, lambda _: next(parts))
+
+    def to_host(self, value: Any) -> Any:
+        """The same value with its arrays on the host one by one, each of the dtype that it has."""
+        if self.is_host:
+            return value
+        import torch
+
+        return map_arrays(value, torch.Tensor, lambda array: array.cpu().numpy())
 
     def _tensor(self, array: np.ndarray) -> Any:
         import torch

@@ -9,10 +9,8 @@ latent.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
-from functools import reduce
+from dataclasses import dataclass
 from itertools import pairwise
-from operator import add
 
 import numpy as np
 
@@ -81,14 +79,14 @@ def latent_means(x: LocalX) -> Array:
 
 def gram_step(
     gram: Gram,
+    whole: Block,
     blocks: Sequence[Block],
     x: Sequence[LocalX],
     cross: Cross | None,
     messages: Messages,
     hold_x: bool,
 ) -> tuple[tuple[LocalX, ...], Cross | None, Stats]:
-    """`local_step` of all blocks of one pattern at once."""
-    whole = replace(blocks[0], n=sum(block.n for block in blocks))
+    """`local_step` of all blocks of one pattern at once; `whole` are all of them as one, without data."""
     static, latent = static_columns(whole)
     xp = array_namespace(gram.second)
     known = z_covariance(whole.observed, messages)
@@ -102,7 +100,7 @@ def gram_step(
     if cross is not None:
         B_t = xp.concat([messages.views[i].loading for i in latent]) @ cov
         follow = whole.z_follows_x and not hold_x
-        found = _latent_pass(blocks, x, messages, (B_s, B_t), c, None if hold_x else known.cov, follow)
+        found = _latent_pass(latent, blocks, x, messages, (B_s, B_t), c, None if hold_x else known.cov, follow)
         heard = found.cross if follow else cross  # the x that z is told of
         # Σ x zᵀ of the latent features as z hears them, with their covariances
         xz_t = heard.ts @ B_s + heard.tt @ B_t + found.pulled - heard.first[:, None] * c
@@ -121,9 +119,7 @@ def gram_step(
     start = 0
     for i in static:
         stop = start + whole.views[i].groups.index.shape[0]
-        rows = [block.views[i] for block in blocks]
-        x_sum, xx = reduce(add, [r.x_sum for r in rows]), reduce(add, [r.xx for r in rows])
-        sums[i] = XSums(x_sum, xz_s[start:stop], xx, zeros((), xz_s))
+        sums[i] = XSums(whole.views[i].x_sum, xz_s[start:stop], whole.views[i].xx, zeros((), xz_s))
         start = stop
     z_sums = sum_patterns(whole, z_sum[None], (whole.n * cov + zz)[None], known.logdet)
     stats = assemble(whole, z_sums, [s for s in sums if s is not None])
@@ -143,6 +139,7 @@ class LatentPass:
 
 
 def _latent_pass(
+    latent: Sequence[int],
     blocks: Sequence[Block],
     x: Sequence[LocalX],
     messages: Messages,
@@ -154,7 +151,6 @@ def _latent_pass(
     """q(x) of the latent views from y = X (B W_tᵀ) − c W_tᵀ + b; without the covariance of z it is held."""
     B_s, B_t = B
     xp = array_namespace(B_s)
-    _, latent = static_columns(blocks[0])
     W_t = xp.concat([messages.views[i].w_mean for i in latent])
     b_t = xp.concat([messages.views[i].b_mean for i in latent]) - W_t @ c
     to_y_s, to_y_t = B_s @ W_t.T, B_t @ W_t.T

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
-from functools import reduce
+from functools import partial, reduce
 from operator import add
+from typing import Any
 
 import numpy as np
 
@@ -14,7 +15,7 @@ from ..core.blocks import Block, LocalX, RowView, as_float, join_x, rows_of_x
 from ..core.coded import CodedView
 from ..core.devices import HOST, Device
 from ..core.latent_step import start_x
-from ..core.local_step import local_step, settle
+from ..core.local_step import Settled, local_step, settle
 from ..core.messages import Messages, make_messages
 from ..core.spec import ModelSpec
 from ..core.start import random_posterior
@@ -22,6 +23,7 @@ from ..core.state import Array, ColumnGroups, Posterior, Stats
 from ..core.threads import in_threads
 from .gram import Cross, Gram, gram_step, static_columns, take_cross, take_gram
 from .patterns import arrange_rows, column_groups
+from .placed import PlacedBlocks, Room
 from .principal import RowProducts, principal_directions
 from .protocol import MAX_ROUNDS, Z_TOL, RowPosterior
 
@@ -85,8 +87,9 @@ class MemoryRows:
         self.order, parts = arrange_rows([seen for _, seen in columns], self.n_rows, min_shared)
         in_order = np.array_equal(self.order, np.arange(self.n_rows))
         self.slices: list[slice] = []  # the places of each block in `order`
-        self.blocks: list[Block] = []
+        self.blocks = PlacedBlocks(device, [])
         self.parts: list[Part] = []
+        self.room = Room(device, sum(v.target.nbytes + getattr(v.observed, "nbytes", 0) for v in data if v.on_host))
         for part, shared in parts:
             first = len(self.blocks)
             bytes_per_row, own_bytes = 8 * (4 * width + 4 * n_components), 0 if shared else 32 * n_components**2
@@ -96,65 +99,85 @@ class MemoryRows:
             for place in cut(part, block_rows or max(1, budget // (bytes_per_row + own_bytes))):
                 rows = place if in_order else self.order[place]
                 views = tuple(
-                    row_view(view, view_spec.likelihood.latent, groups, seen, rows, shared, missing, device)
-                    for view, view_spec, (groups, seen) in zip(data, spec.views, columns)
+                    row_view(view, groups, seen, rows, shared, missing) for view, (groups, seen) in zip(data, columns)
                 )
                 self.slices.append(place)
-                self.blocks.append(Block.of(place.stop - place.start, shared, views, missing, device.part_bytes))
-            blocks = self.blocks[first:]
-            gram = take_gram(blocks) if choose_gram(engine, blocks, n_components, device) else None
-            summary = None
-            if gram is not None and all(view.is_static for view in blocks[0].views):
-                gram, summary = device.fetch((gram, summarised(blocks)))
-            self.parts.append(Part(slice(first, len(self.blocks)), gram, summary))
+                block = Block.of(place.stop - place.start, shared, views, missing, device.part_bytes)
+                self._with_room(partial(self._place, block))
+            self.parts.append(self._make_part(slice(first, len(self.blocks)), engine, n_components))
+
+    def _make_part(self, place: slice, engine: str, n_components: int) -> Part:
+        wanted = choose_gram(engine, self.blocks.stored[place], n_components, self.device)
+        gram = self._with_room(lambda: take_gram(self.blocks[place])) if wanted else None
+        part = Part(place, gram, self.device.put(summarised(self.blocks.stored[place])))
+        return self.device.fetch(part) if part.on_host else part
+
+    def _place(self, block: Block) -> None:
+        """Keep a block, with the sums of its real views, where there is room for it."""
+        there = with_sums(self.device.put(block), self.spec, self.device.block_bytes)
+        if not self.room.resident:
+            sums = [self.device.to_host((view.x_sum, view.xx)) for view in there.views]
+            views = tuple(replace(view, x_sum=x, xx=xx) for view, (x, xx) in zip(block.views, sums))
+            there = self.device.to_host(replace(block, views=views))
+        self.blocks.stored.append(there)
+
+    def _with_room(self, job: Callable[[], Any]) -> Any:
+        return self.room.with_room(job, self.blocks)
 
     def describe(self) -> str:
         """One line on how the rows are processed."""
         sizes = {"gram": 0, "direct": 0, "a covariance each": 0}
         for part in self.parts:
-            rows = sum(block.n for block in self.blocks[part.blocks])
-            shared = self.blocks[part.blocks][0].shared
+            blocks = self.blocks.stored[part.blocks]
+            rows, shared = sum(block.n for block in blocks), blocks[0].shared
             sizes["gram" if part.gram else "direct" if shared else "a covariance each"] += rows
         how = ", ".join(f"{n} rows {kind}" for kind, n in sizes.items() if n)
-        where = "" if self.device.is_host else f"on {self.device.name}: "
+        from_host = "" if self.room.resident else ", from the memory of the host"
+        where = "" if self.device.is_host else f"on {self.device.name}{from_host}: "
         return f"{where}{how}; {len(self.parts)} patterns of holes, {len(self.blocks)} blocks"
 
     def directions(self, k: int) -> np.ndarray:
         none = random_posterior(self.spec, 1, self.groups, np.random.default_rng(0))  # its tau is all that matters
         local = self.start(none)
-        products = [
-            RowProducts(self.blocks[part.blocks], local.x[part.blocks], part.gram, cross)
-            for part, cross in zip(self.parts, local.cross)
-        ]
-        return principal_directions(products, k)
+
+        def directions() -> np.ndarray:
+            products = [
+                RowProducts(self.blocks[part.blocks], local.x[part.blocks], part.gram, cross)
+                for part, cross in zip(self.parts, local.cross)
+            ]
+            return principal_directions(products, k)
+
+        return self._with_room(directions)
 
     def start(self, posterior: Posterior) -> Local:
         messages = self._messages(posterior)
-        return self._with_products(tuple(start_x(block, messages) for block in self.blocks))
+        return self._with_room(lambda: self._with_products(tuple(start_x(block, messages) for block in self.blocks)))
 
     def step(self, posterior: Posterior, local: Local, hold_x: bool = False) -> tuple[Local, Stats]:
+        return self._with_room(lambda: self._step(posterior, local, hold_x))
+
+    def _step(self, posterior: Posterior, local: Local, hold_x: bool) -> tuple[Local, Stats]:
         on_host = make_messages(posterior, self.spec, self.groups)
-        messages = on_host if all(part.summary is not None for part in self.parts) else self.device.put(on_host)
+        messages = on_host if all(part.on_host for part in self.parts) else self.device.put(on_host)
         x: list[LocalX] = []
         crosses: list[Cross | None] = []
         total: Stats | None = None
         for part, cross in zip(self.parts, local.cross):
             blocks, old = self.blocks[part.blocks], local.x[part.blocks]
             stats: Stats | None = None
-            if part.gram is not None and part.summary is not None:
-                stats = gram_step(part.gram, [part.summary], old[:1], None, on_host, hold_x)[2]
-                x.extend(old)
-            elif part.gram is not None:
-                new, cross, stats = gram_step(part.gram, blocks, old, cross, messages, hold_x)
+            if part.gram is not None:
+                told = on_host if part.on_host else messages
+                new, cross, stats = gram_step(part.gram, part.summary, blocks, old, cross, told, hold_x)
                 x.extend(new)
             else:
                 # Many small matrices gain from threads over blocks, large products from those inside BLAS.
-                run = map if blocks[0].shared or len(blocks) == 1 or not self.device.is_host else in_threads
+                run = map if part.summary.shared or len(blocks) == 1 or not self.device.is_host else in_threads
                 for q, own in run(lambda block, q: local_step(block, q, messages, hold_x), blocks, old):
                     x.append(q)
                     stats = own if stats is None else stats + own
-            stats = self.device.fetch(stats)
-            total = stats if total is None else total + stats
+            assert stats is not None  # a part has at least one block
+            fetched = stats if part.on_host else self.device.fetch(stats)
+            total = fetched if total is None else total + fetched
             crosses.append(cross)
         assert total is not None  # there is at least one row
         return Local(tuple(x), tuple(crosses)), total
@@ -164,34 +187,41 @@ class MemoryRows:
             return local, True
         messages = self._messages(posterior)
         settled, converged = [], True
-        for block, x in zip(self.blocks, local.x):
+        for i, block in enumerate(self.blocks.stored):
             parts = []
             for some in block.parts(posterior.n_components):
-                part = block.rows(some)
-                part_x = x if part is block else rows_of_x(x, some)
-                found = settle(part, part_x, messages, max_rounds, Z_TOL, each=False)
+                found = self._settled(i, some, local, messages, max_rounds, Z_TOL, each=False)
                 parts.append(found.x)
                 converged &= found.converged
             settled.append(join_x(parts))
-        return self._with_products(tuple(settled)), converged
+        return self._with_room(lambda: self._with_products(tuple(settled))), converged
 
     def infer(self, posterior: Posterior, local: Local | None = None, z_tol: float = Z_TOL) -> Iterator[RowPosterior]:
         messages = self._messages(posterior)
 
         def job(i: int, some: slice) -> RowPosterior:
-            whole = self.blocks[i]
-            block = whole.rows(some)
-            if local is None:
-                x = start_x(block, messages)
-            else:
-                x = local.x[i] if block is whole else rows_of_x(local.x[i], some)
-            found = settle(block, x, messages, MAX_ROUNDS, z_tol)
+            found = self._settled(i, some, local, messages, MAX_ROUNDS, z_tol, each=True)
             return RowPosterior(self.order[self.slices[i]][some], found.z, found.cov(), found.converged)
 
-        for i, block in enumerate(self.blocks):
+        for i, block in enumerate(self.blocks.stored):
             parts = block.parts(posterior.n_components, own=not block.shared or block.z_follows_x)
             run = in_threads if self.device.is_host else map
             yield from run(job, [i] * len(parts), parts)
+
+    def _settled(
+        self, i: int, some: slice, local: Local | None, messages: Messages, rounds: int, z_tol: float, each: bool
+    ) -> Settled:
+        """Some rows of a block; without `local` from the start."""
+
+        def job() -> Settled:
+            block = self.device.put(self.blocks.stored[i].rows(some))
+            if local is None:
+                x = start_x(block, messages)
+            else:
+                x = local.x[i] if block.n == self.blocks.stored[i].n else rows_of_x(local.x[i], some)
+            return settle(block, x, messages, rounds, z_tol, each)
+
+        return self._with_room(job)
 
     def _messages(self, posterior: Posterior) -> Messages:
         return self.device.put(make_messages(posterior, self.spec, self.groups))
@@ -216,7 +246,12 @@ class Part:
 
     blocks: slice
     gram: Gram | None
-    summary: Block | None = None  # without latent views: all that a sweep needs besides, on the host as is `gram`
+    summary: Block  # all of them as one, without data
+
+    @property
+    def on_host(self) -> bool:
+        """Real rows in Gram space need nothing but `gram` and `summary`, which then are on the host."""
+        return self.gram is not None and all(view.is_static for view in self.summary.views)
 
 
 def choose_gram(engine: str, blocks: Sequence[Block], n_components: int, device: Device = HOST) -> bool:
@@ -237,11 +272,12 @@ def choose_gram(engine: str, blocks: Sequence[Block], n_components: int, device:
 
 
 def summarised(blocks: Sequence[Block]) -> Block:
-    """All blocks of one pattern of holes as one, without its data: real rows in Gram space need no more."""
+    """All blocks of a part as one, without its data: rows in Gram space need no more of real views."""
     views = []
     for rows in zip(*(block.views for block in blocks)):
-        x_sum, xx = (reduce(add, [getattr(view, name) for view in rows]) for name in ("x_sum", "xx"))
-        views.append(replace(rows[0], target=rows[0].target[:0], x_sum=x_sum, xx=xx))
+        sums = {name: [getattr(view, name) for view in rows] for name in ("x_sum", "xx")}
+        total = {name: reduce(add, parts) for name, parts in sums.items() if rows[0].is_static}
+        views.append(replace(rows[0], target=rows[0].target[:0], holes=None, seen=None, **total))
     return replace(blocks[0], n=sum(block.n for block in blocks), views=tuple(views))
 
 
@@ -250,40 +286,43 @@ def cut(part: slice, step: int) -> Iterator[slice]:
 
 
 def row_view(
-    view: CodedView,
-    latent: bool,
-    groups: ColumnGroups,
-    seen: np.ndarray,
-    rows: slice | np.ndarray,
-    shared: bool,
-    missing: str,
-    device: Device = HOST,
+    view: CodedView, groups: ColumnGroups, seen: np.ndarray, rows: slice | np.ndarray, shared: bool, missing: str
 ) -> RowView:
-    """One view of some rows, on a device; `seen` is the mask by column group."""
+    """One view of some rows; `seen` is the mask by column group."""
     target = view.target[rows]
     if len(seen) > 1 or len(target) == 1:
         seen = np.broadcast_to(seen, (len(view.target), seen.shape[1]))[rows]
     observed = seen[:1] if shared else np.broadcast_to(seen, (len(target), seen.shape[1]))
     complete = bool(observed.all())
     whole_rows = not shared and not complete and observed.shape[1] == 1
-    block = RowView(
+    holes = None
+    if missing == "mean-field" and view.observed is not None:
+        holes = np.broadcast_to(~view.observed[rows], (len(target), len(groups.index)))
+    return RowView(
         target,
         np.ascontiguousarray(observed),
         groups,
+        holes,
         present=bool(observed.any()),
         complete=complete,
-        seen=np.flatnonzero(observed[:, 0]) if whole_rows else None,
+        seen=np.flatnonzero(observed[:, 0]) if whole_rows and holes is None else None,
     )
-    if missing == "mean-field" and view.observed is not None:
-        holes = np.broadcast_to(~view.observed[rows], (len(target), len(groups.index)))
-        return device.put(replace(block, holes=holes))
-    block = device.put(block)
-    if latent:
-        return block
+
+
+def with_sums(block: Block, spec: ModelSpec, block_bytes: int) -> Block:
+    """With Σx and Σx² of its real views, unless some cells of them are variables."""
+    views = [
+        view if own.likelihood.latent or view.holes is not None else replace(view, **column_sums(view, block_bytes))
+        for view, own in zip(block.views, spec.views)
+    ]
+    return replace(block, views=tuple(views))
+
+
+def column_sums(view: RowView, block_bytes: int) -> dict[str, Array]:
     x_sum: Array = 0.0
     xx: Array = 0.0
-    for place in cut(slice(0, len(target)), max(1, device.block_bytes // (32 * target.shape[1]))):
-        x = as_float(block.target[place])
+    for place in cut(slice(0, len(view.target)), max(1, block_bytes // (32 * view.target.shape[1]))):
+        x = as_float(view.target[place])
         xp = array_namespace(x)
         x_sum, xx = x_sum + xp.sum(x, axis=0), xx + xp.sum(x * x, axis=0)
-    return replace(block, x_sum=x_sum, xx=xx)
+    return {"x_sum": x_sum, "xx": xx}

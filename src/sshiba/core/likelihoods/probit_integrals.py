@@ -100,7 +100,8 @@ def probit_moments(y: Array, target: Array, n: int | None = None) -> tuple[Array
     `n` are nodes, instead of what `n_nodes` says.
     """
     parts = [_moments(*part, n) for part in _in_parts(y, target)]
-    return tuple(map(_joined, zip(*parts)))  # type: ignore[return-value]
+    log_xi, step = zip(*parts)
+    return _joined(log_xi), _joined(step)
 
 
 def probit_curvature(y: Array, target: Array, each: bool) -> tuple[Array, Array, Array, Array]:
@@ -221,9 +222,9 @@ def array_integrals(y: Array, target: Array, with_roots: bool, n: int) -> ClassI
         if with_roots:
             mixed = mixed + scaled * (xp.sum(rho, axis=1, keepdims=True) - rho)
             roots.append(xp.sqrt(weight)[:, None] * rho)
-    means = [values / total[:, None] for values in (mills, own, mixed)]
+    mills, own, mixed = (values / total[:, None] for values in (mills, own, mixed))
     stacked = xp.stack(roots, axis=1) / xp.sqrt(total)[:, None, None] if roots else y[:0]
-    return ClassIntegrals(top + xp.log(total) + log_spacing(n), *means, stacked)
+    return ClassIntegrals(top + xp.log(total) + log_spacing(n), mills, own, mixed, stacked)
 
 
 def two_class_moments(y: Array, target: Array) -> tuple[Array, Array]:

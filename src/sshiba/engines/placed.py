@@ -1,0 +1,70 @@
+"""Blocks of rows on a device: all of them, or, where they do not fit, each for as long as it is needed."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any, overload
+
+from ..core.blocks import Block
+from ..core.devices import Device
+
+logger = logging.getLogger("sshiba")
+
+
+class PlacedBlocks(Sequence[Block]):
+    """Blocks as they are processed; `stored` are the same as they are kept, on the device or on the host."""
+
+    def __init__(self, device: Device, stored: list[Block]) -> None:
+        self.device, self.stored = device, stored
+
+    def __len__(self) -> int:
+        return len(self.stored)
+
+    @overload
+    def __getitem__(self, i: int) -> Block: ...
+    @overload
+    def __getitem__(self, i: slice) -> PlacedBlocks: ...
+    def __getitem__(self, i: int | slice) -> Block | PlacedBlocks:
+        if isinstance(i, slice):
+            return PlacedBlocks(self.device, self.stored[i])
+        return self.device.put(self.stored[i])
+
+    def __iter__(self) -> Iterator[Block]:
+        return map(self.device.put, self.stored)
+
+
+class Room:
+    """Whether the data stay on a device. They leave it the first time that its memory is full."""
+
+    def __init__(self, device: Device, data_bytes: int) -> None:
+        self.device, self.resident = device, device.holds(data_bytes)
+        if not self.resident:
+            self._say()
+
+    def with_room(self, job: Callable[[], Any], blocks: PlacedBlocks) -> Any:
+        """What a job returns; where the memory is full it is done again with the blocks on the host."""
+        try:
+            return job()
+        except self.device.full_errors as error:
+            if not self.resident:
+                raise MemoryError(self._too_small()) from error
+        # Only now, without the error, is what the job had made let go.
+        self.resident = False
+        self._say()
+        blocks.stored[:] = [self.device.to_host(block) for block in blocks.stored]
+        return self.with_room(job, blocks)
+
+    def _say(self) -> None:
+        logger.warning(
+            "the data do not fit on %s: blocks of rows go there one at a time, which is slower", self.device.name
+        )
+
+    def _too_small(self) -> str:
+        free = ""
+        if self.device.memory is not None:
+            free = " ({:.1f} of {:.1f} GB are free)".format(*(n / 1e9 for n in self.device.memory))
+        return (
+            f"device={self.device.name!r} has too little memory for a block of rows{free}. "
+            "Take fewer factors (n_components), or device=None."
+        )
