@@ -175,7 +175,7 @@ def test_a_saved_model_goes_on_and_answers_elsewhere(device: str, tmp_path: Any,
     assert again.set_params(max_iter=300).resume(views).converged_
     expected = model.transform(views)
     again = load(tmp_path / "model.sshiba")
-    monkeypatch.setattr("sshiba.fitted.answers.device_or_host", lambda name: HOST)
+    monkeypatch.setattr("sshiba.fitted.answers.device_or_host", lambda name, data: HOST)
     np.testing.assert_allclose(again.transform(views), expected, atol=1e-6)
 
 
@@ -209,3 +209,73 @@ def test_what_is_wrong_with_a_device_is_said_in_one_sentence(tmp_path: Any) -> N
     done = sshiba("fit", "x.csv", "--device", "cpu", "--components", 4, "-o", "m.sshiba", cwd=tmp_path)
     assert done.returncode == 0, done.stderr
     assert load(tmp_path / "m.sshiba").device == "cpu"
+
+
+# ------------------------------------------------------------------------------------------- tensors as views
+
+
+def on_device(device: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Tensors of this device stay there; those of the CPU would not."""
+    if device == "cpu":
+        monkeypatch.setattr("sshiba.data.tensors.is_on_device", lambda value: True)
+
+
+@every_device
+@pytest.mark.parametrize("holes", ["none", "rows", "cells"])
+def test_tensors_are_views_like_arrays(device: str, holes: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    views = tables(holes)
+    options = {"random_state": 0, "max_iter": 60}
+    with warnings.catch_warnings(action="ignore"):
+        expected = SSHIBA(6, TYPES, **options).fit(views)
+        on_device(device, monkeypatch)
+        tensors = {name: torch.tensor(values, device=device) for name, values in views.items() if name != "kind"}
+        ours = SSHIBA(6, TYPES, **options).fit({**tensors, "kind": views["kind"]})
+    assert ours.fitted_.choice == expected.fitted_.choice
+    assert ours.elbo_ == pytest.approx(expected.elbo_, rel=1e-7)
+    for mine, theirs in zip(ours.fitted_.posterior.views, expected.fitted_.posterior.views):
+        np.testing.assert_allclose(np.abs(mine.w_mean), np.abs(theirs.w_mean), atol=1e-4)
+    assert_close(ours.transform(tensors), expected.transform({name: views[name] for name in tensors}))
+    assert_close(ours.impute(tensors), expected.impute({name: views[name] for name in tensors}))
+    shown = {"x": tensors["x"]}
+    assert_close(ours.predict(shown, "y"), expected.predict({"x": views["x"]}, "y"))
+    assert ours.score(tensors) == pytest.approx(expected.score({name: views[name] for name in tensors}), rel=1e-6)
+
+
+@every_device
+def test_real_tensors_never_come_back(device: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """They are looked at once, to learn their scales; what is fitted to is made where they are."""
+    on_device(device, monkeypatch)
+    went_up: list[int] = []
+    monkeypatch.setattr(Device, "put", counting(Device.put, np.ndarray, went_up))
+    x = torch.tensor(tables("none")["x"], device=device)
+    before = x.clone()
+    with warnings.catch_warnings(action="ignore"):
+        SSHIBA(4, max_iter=5, search=None).fit({"x": x})
+    assert max(went_up) < x.numel()
+    torch.testing.assert_close(x, before, rtol=0, atol=0)
+
+
+@every_device
+def test_what_is_wrong_with_a_tensor(device: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    on_device(device, monkeypatch)
+    x = torch.tensor(tables("none")["x"], device=device)
+    for odd, words in ((float("inf"), "infinite"), (1e305, "far-off")):
+        bad = x.clone()
+        bad[120, 3] = odd
+        with pytest.raises(ValueError, match=f"view 'x': 1 {words}.*row 120, column 3"):
+            SSHIBA(3).fit({"x": bad})
+    model = SSHIBA(3, search=None).fit({"x": x})
+    bad = x.clone()
+    bad[7, 2] = float("inf")
+    with pytest.raises(ValueError, match="1 infinite value.*row 7, column 2"):
+        model.transform({"x": bad})
+    with pytest.raises(ValueError, match="has 3 columns, in training it had 12"):
+        model.transform({"x": x[:, :3]})
+    with pytest.raises(ValueError, match="different numbers of rows"):
+        SSHIBA(3).fit({"x": x, "y": np.ones(4)})
+
+
+def test_tensors_of_the_host_are_arrays() -> None:
+    x = torch.tensor(tables("none")["x"], requires_grad=True)
+    ours, expected = (SSHIBA(3, random_state=0).fit({"x": values}) for values in (x, x.detach().numpy()))
+    assert ours.elbo_ == expected.elbo_

@@ -18,7 +18,7 @@ from sklearn.base import BaseEstimator
 from sklearn.exceptions import ConvergenceWarning
 
 from .core.coded import CodedView
-from .core.devices import find_device
+from .core.devices import device_for
 from .core.random import seed_sequence
 from .core.spec import ModelSpec, Priors
 from .data.advice import Problem, Remedy
@@ -297,7 +297,7 @@ class SSHIBA(BaseEstimator):
         else:
             search, choice = earlier.search, earlier.choice
         spec = choice.spec(lambda priors: schema.model_spec(len(index), priors, self.missing))
-        device = find_device(self.device)
+        device = device_for(self.device, coded)
         rows = make_rows(coded, spec, n_components, self.missing, self.engine, device=device)
         logger.info("engine: %s", rows.describe())
 
@@ -371,7 +371,7 @@ class SSHIBA(BaseEstimator):
             return None
         options = self._fit_options(schema, time.perf_counter())
         with FitBar(len(candidates), SHORT, "candidate") if self.verbose else nullcontext() as bar, ctrl_c() as stops:
-            model = (n_components, options, seed, self.missing, self.engine, find_device(self.device))
+            model = (n_components, options, seed, self.missing, self.engine, device_for(self.device, data))
             search = run_search(candidates, data, make_spec, *model, bar, stops)
         if search is not None:
             logger.info(search.in_words())

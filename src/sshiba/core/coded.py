@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
+
+from .arrays import array_namespace, to_numpy, zeros
 
 
 @dataclass(frozen=True, eq=False)
@@ -15,7 +18,7 @@ class CodedView:
     `observed` is None (complete), (N, 1) bool (whole rows missing) or (N, D) bool (single cells missing).
     """
 
-    target: np.ndarray
+    target: Any  # a tensor where the user gave one that is on a device
     observed: np.ndarray | None
 
     def take(self, rows: np.ndarray | None) -> CodedView:
@@ -24,10 +27,10 @@ class CodedView:
             return self
         absent = rows < 0
         if len(self.target) == 0:
-            target = np.zeros((len(rows), *self.target.shape[1:]), self.target.dtype)
+            target = zeros((len(rows), *self.target.shape[1:]), self.target)
             return CodedView(target, shrink_mask(np.zeros((len(rows), 1), bool)))
         target = self.target[rows]
-        target[absent] = 0
+        target[np.flatnonzero(absent)] = 0
         observed = np.ones((len(self.target), 1), bool) if self.observed is None else self.observed
         observed = observed[rows]
         observed[absent] = False
@@ -35,18 +38,21 @@ class CodedView:
 
     def hidden(self) -> CodedView:
         """The same rows with nothing observed."""
-        return CodedView(np.zeros_like(self.target), np.zeros((len(self.target), 1), dtype=bool))
+        return CodedView(zeros(self.target.shape, self.target), np.zeros((len(self.target), 1), dtype=bool))
 
     def without_column(self, column: int) -> CodedView:
         """The same with one column not observed, as one of several."""
         observed = np.broadcast_to(np.True_ if self.observed is None else self.observed, self.target.shape).copy()
-        target = self.target.copy()
+        target = array_namespace(self.target).asarray(self.target, copy=True)
         observed[:, column], target[:, column] = False, 0
         return CodedView(target, observed)
 
     @property
     def on_host(self) -> bool:
         return isinstance(self.target, np.ndarray)
+
+    def to_host(self) -> CodedView:
+        return CodedView(to_numpy(self.target), self.observed)
 
     @property
     def observed_rows(self) -> np.ndarray:

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, fields, is_dataclass, replace
 from typing import Any
 
 import numpy as np
 
+from .coded import CodedView
 from .state import ColumnGroups
 
 DATA_SHARE = 0.8  # of the free memory of a device that data may take
@@ -63,7 +64,11 @@ class Device:
 
     def put(self, value: Any) -> Any:
         """The same value with its arrays on the device; how columns are laid out stays on the host."""
-        return value if self.is_host else map_arrays(value, np.ndarray, self._tensor)
+        if self.is_host:
+            return value
+        import torch
+
+        return map_arrays(value, (np.ndarray, torch.Tensor), self._tensor)
 
     def fetch(self, value: Any) -> Any:
         """The same value with its arrays on the host in double precision: in one copy, however many there are."""
@@ -91,10 +96,10 @@ class Device:
 
         return map_arrays(value, torch.Tensor, lambda array: array.cpu().numpy())
 
-    def _tensor(self, array: np.ndarray) -> Any:
+    def _tensor(self, array: Any) -> Any:
         import torch
 
-        return torch.tensor(array, device=self.name)
+        return array.to(self.name) if isinstance(array, torch.Tensor) else torch.tensor(array, device=self.name)
 
 
 HOST = Device()
@@ -124,15 +129,21 @@ def find_device(name: str | None) -> Device:
     return Device(name, block_bytes=2**31, part_bytes=2**30, worth_a_block=2e9)
 
 
-def device_or_host(name: str | None) -> Device:
-    """The device of this name, or the host where it is not here: a model may be asked elsewhere than it was fitted."""
+def device_for(name: str | None, data: Iterable[CodedView]) -> Device:
+    """The device of this name; where none is named that of the first tensor among the data."""
+    tensors = (view.target for view in data if not view.on_host)
+    return find_device(next((str(tensor.device) for tensor in tensors), None) if name is None else name)
+
+
+def device_or_host(name: str | None, data: Iterable[CodedView] = ()) -> Device:
+    """The same, or the host where it is not here: a model may be asked elsewhere than it was fitted."""
     try:
-        return find_device(name)
+        return device_for(name, data)
     except (ImportError, ValueError):
         return HOST
 
 
-def map_arrays(value: Any, kind: type, change: Callable[[Any], Any]) -> Any:
+def map_arrays(value: Any, kind: type | tuple[type, ...], change: Callable[[Any], Any]) -> Any:
     """The same value with its arrays changed, in nested dataclasses, tuples and lists."""
     if isinstance(value, kind):
         return change(value)

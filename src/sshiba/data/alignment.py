@@ -28,7 +28,7 @@ def align(tables: Mapping[str, Table], training: bool) -> tuple[pd.Index, RowPla
     """
     _check_array_lengths(tables)
     indexed = {name: table.frame.index for name, table in tables.items() if table.has_index}
-    arrays = {name: len(table.frame) for name, table in tables.items() if not table.has_index}
+    arrays = {name: table.n_rows for name, table in tables.items() if not table.has_index}
     if not indexed:
         return pd.RangeIndex(next(iter(arrays.values()))), dict.fromkeys(arrays)
     union = next(iter(indexed.values()))
@@ -74,7 +74,7 @@ def _seem_to_be_the_same(index: pd.Index, other: pd.Index) -> bool:
 
 
 def _check_array_lengths(tables: Mapping[str, Table]) -> None:
-    lengths = {name: len(table.frame) for name, table in tables.items() if not table.has_index}
+    lengths = {name: table.n_rows for name, table in tables.items() if not table.has_index}
     if len(set(lengths.values())) > 1:
         listed = ", ".join(f"{name!r} has {n}" for name, n in lengths.items())
         what = f"views with different numbers of rows, {listed}, while arrays are matched row by row"

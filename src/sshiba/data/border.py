@@ -16,6 +16,7 @@ from .annotated import MATRIX, Annotated, filled_mudata, is_anndata, is_mudata, 
 from .arrow_tables import Arrow
 from .frame_library import FrameLibrary
 from .polars_frames import Polars
+from .tensors import is_shared, read_shared
 
 PANDAS = FrameLibrary()
 LIBRARIES = (PANDAS, Polars(), Arrow(), Annotated())
@@ -30,7 +31,9 @@ def library_of(value: Any) -> FrameLibrary | None:
 
 
 def as_views(data: Any) -> Any:
-    """MuData, AnnData and frames of polars and Arrow as pandas objects; everything else as it is."""
+    """MuData, AnnData and frames of polars and Arrow as pandas objects, tensors on the host as arrays; everything else
+    as it is.
+    """
     parts = _parts(data)
     if not isinstance(parts, Mapping):
         return _read(parts, "")
@@ -47,6 +50,8 @@ def _read(value: Any, name: str) -> Any:
     library = library_of(value)
     if library is not None:
         return library.to_pandas(value, name)
+    if is_shared(value):
+        return read_shared(value, name)
     if hasattr(value, "to_pandas") or type(value).__name__ == "LazyFrame":
         whose = f"view {name!r} is" if name else "the data are"
         package = type(value).__module__.split(".")[0]

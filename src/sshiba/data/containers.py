@@ -2,18 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
 import pandas as pd
+from array_api_compat import is_torch_array
 from scipy import sparse
 
 from .advice import DataError, Problem, Remedy
 from .cells import shared_numpy_dtype
 from .coding import ORDERED_CATEGORY, Coding
 from .markers import Markers, without_markers
+from .tensors import frames, numpy_dtype
 from .wording import counted, first_few
 
 _NARROW = {"boolean": "bool", "integer": "int64", "floating": "float64", "mixed-integer-float": "float64"}
@@ -27,7 +29,16 @@ class Table:
     container: str  # "array", "vector", "frame" or "series"
     array_dtype: np.dtype | None = None  # of the user's array, which text and masked arrays lose in a frame
     label: Any = None  # the name of a series
+    tensor: Any = None  # numbers on a device; `frame` then has their columns, and no rows
     markers: dict[Any, Markers] = field(default_factory=dict)  # the texts of each column that were taken for missing
+
+    @property
+    def n_rows(self) -> int:
+        return len(self.frame if self.tensor is None else self.tensor)
+
+    def chunks(self) -> Iterator[pd.DataFrame]:
+        """The frame, or some rows of a tensor at a time."""
+        return iter([self.frame]) if self.tensor is None else frames(self.tensor)
 
     @property
     def has_index(self) -> bool:
@@ -76,7 +87,7 @@ def read_table(value: Any, name: str, allow_no_rows: bool = False) -> Table:
     table = replace(table, frame=frame, markers=markers) if markers else table
     if any(isinstance(dtype, pd.SparseDtype) for dtype in table.frame.dtypes):
         raise TypeError(f"view {name!r} has sparse columns. Give dense ones: frame.sparse.to_dense().")
-    n_rows, n_columns = table.frame.shape
+    n_rows, n_columns = table.n_rows, table.frame.shape[1]
     if n_columns == 0 or (n_rows == 0 and not allow_no_rows):
         raise ValueError(
             f"view {name!r} is empty ({counted(n_rows, 'row')}, {counted(n_columns, 'column')}). "
@@ -89,6 +100,9 @@ def _read_array(value: Any, name: str) -> Table:
     """A frame around an array or a list; its rows and columns are numbered."""
     if value is None:
         raise TypeError(f"view {name!r} is None. Leave a view out of the dict when it is missing altogether.")
+    if is_torch_array(value):  # what the border leaves a tensor is on a device, rows by features
+        dtype = numpy_dtype(value)
+        return Table(pd.DataFrame(np.empty((0, value.shape[1]), dtype)), "array", dtype, tensor=value)
     if sparse.issparse(value):
         raise TypeError(f"view {name!r} is a sparse matrix. Give a dense one: X.toarray().")
     if isinstance(value, pd.api.extensions.ExtensionArray | pd.Index):

@@ -12,6 +12,7 @@ from .cells import numeric_block
 from .coding import Coding, fill_cells, labelled_frame, restore_block, restore_column, to_container
 from .containers import Table, match_columns, read_table
 from .schema import Schema
+from .tensors import on_host
 from .wording import first_few
 
 
@@ -67,7 +68,7 @@ def fill(schema: Schema, name: str, given: Any, values: np.ndarray, index: pd.In
     The rows are those of `index`, so rows that the view lacked are added.
     """
     coding = schema.codings[name]
-    table = read_table(given, name, allow_no_rows=True)
+    table = read_table(on_host(given), name, allow_no_rows=True)
     frame = match_columns(table, coding, name)
     decoded = schema.types[name].decode(np.asarray(values), coding)
     warn_negative_counts(coding, decoded)

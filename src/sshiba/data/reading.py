@@ -10,6 +10,8 @@ import warnings
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from difflib import get_close_matches
+from functools import reduce
+from operator import add
 from typing import Any
 
 import numpy as np
@@ -20,12 +22,14 @@ from .advice import DataTypeError, DataWarning, Problem, Remedy
 from .alignment import align
 from .border import as_views
 from .cells import read_numbers
+from .coding import Coding
 from .containers import Table, match_columns, read_table
 from .markers import is_text, suspects, tell_markers
 from .one_table import SplitTable, is_one_table, split_new, split_training
 from .schema import Schema
 from .sentinels import sentinels
 from .spellings import spellings, text_counts
+from .tensors import on_host
 from .types import VIEW_TYPES, View
 from .wording import counted, first_few, quoted
 
@@ -52,7 +56,8 @@ def read_training(
     index : the labels of these rows
     """
     split = training_views(views, types)
-    given, tables = split.types, _read_tables(split.views, allow_no_rows=False)
+    given = split.types
+    tables = _read_tables(split.views, {name: as_view(view, name) for name, view in given.items()}, allow_no_rows=False)
     _check_names(given, tables, "view types are given for")
     index, rows = align(tables, training=True)
     schema = Schema({}, {}, dict(split.reasons), split.columns)
@@ -68,13 +73,14 @@ def read_training(
         if name in given:
             view = as_view(given[name], name)
         else:
-            view, schema.inferred[name] = infer_type(table.frame, name)
-        coding = view.make_coding(view.learn(table.frame, name), name)
+            view, schema.inferred[name] = infer_type(table, name)
+        learned = reduce(add, (view.learn(chunk, name) for chunk in table.chunks()))
+        coding = view.make_coding(learned, name)
         view.check_options(name, coding.width)
         schema.types[name] = view
         names = tuple(table.frame.columns.names)
         schema.codings[name] = replace(coding, container=table.container, dtypes=table.dtypes, column_names=names)
-        data[name] = view.encode(table.frame, name, coding, dtype).take(rows[name])
+        data[name] = _encode(view, table, table.frame, name, coding, dtype).take(rows[name])
     _warn_labels(schema, tables)
     _warn_sentinels(schema, tables)
     return schema, data, index
@@ -114,7 +120,7 @@ def _warn_sentinels(schema: Schema, tables: Mapping[str, Table]) -> None:
     """One warning for all numbers that look as if they meant missing."""
     odd: dict[Any, tuple[float, int]] = {}
     for name, coding in schema.codings.items():
-        if not schema.types[name].latent:
+        if not schema.types[name].latent and tables[name].tensor is None:
             found = sentinels(read_numbers(tables[name].frame, name, ()))
             odd |= {coding.features[place]: value for place, value in found.items()}
     if odd:
@@ -148,7 +154,7 @@ def new_views(schema: Schema, given: Any) -> Mapping[str, Any]:
 
 def read_new(schema: Schema, views: Mapping[str, Any], dtype: Any = "float64") -> tuple[dict[str, CodedView], pd.Index]:
     """Code new rows of some of the views as in training; the views come in the schema's order."""
-    tables = _read_tables(views, allow_no_rows=True)
+    tables = _read_tables(views, schema.types, allow_no_rows=True)
     _check_names(tables, schema.types, "the data hold")
     index, rows = align(tables, training=False)
     data = {}
@@ -156,11 +162,18 @@ def read_new(schema: Schema, views: Mapping[str, Any], dtype: Any = "float64") -
         if name in tables:
             coding = schema.codings[name]
             frame = match_columns(tables[name], coding, name)
-            data[name] = schema.types[name].encode(frame, name, coding, dtype).take(rows[name])
+            data[name] = _encode(schema.types[name], tables[name], frame, name, coding, dtype).take(rows[name])
     return data, index
 
 
-def _read_tables(views: Any, allow_no_rows: bool) -> dict[str, Table]:
+def _encode(view: View, table: Table, frame: pd.DataFrame, name: str, coding: Coding, dtype: Any) -> CodedView:
+    if table.tensor is not None:
+        return view.encode_tensor(table.tensor, name, coding, dtype)
+    return view.encode(frame, name, coding, dtype)
+
+
+def _read_tables(views: Any, types: Mapping[str, View], allow_no_rows: bool) -> dict[str, Table]:
+    """Tensors come to the host unless they are, by their type or by themselves, columns of numbers."""
     if not isinstance(views, Mapping):
         raise TypeError(f"views must be a dict of name to data, not {type(views).__name__}: {{'measured': X}}.")
     if not views:
@@ -168,7 +181,8 @@ def _read_tables(views: Any, allow_no_rows: bool) -> dict[str, Table]:
     odd = [name for name in views if not isinstance(name, str)]
     if odd:
         raise TypeError(f"view names must be text, not {first_few(odd)}.")
-    return {name: read_table(value, name, allow_no_rows) for name, value in views.items()}
+    stay = {name for name in views if name not in types or types[name].takes_tensors}
+    return {name: read_table(v if name in stay else on_host(v), name, allow_no_rows) for name, v in views.items()}
 
 
 def _check_names(names: Iterable[str], known: Iterable[str], where: str) -> None:
@@ -194,10 +208,11 @@ def as_view(given: Any, name: str) -> View:
     )
 
 
-def infer_type(frame: pd.DataFrame, name: str) -> tuple[View, str]:
+def infer_type(table: Table, name: str) -> tuple[View, str]:
     """The most special view type that recognises the data (the last in VIEW_TYPES), and why."""
-    for view_type in reversed(VIEW_TYPES.values()):
-        reason = view_type.recognise(frame)
+    possible = [kind for kind in VIEW_TYPES.values() if table.tensor is None or kind.takes_tensors]
+    for view_type in reversed(possible):
+        reason = view_type.recognise(table.frame)
         if reason:
             logger.info("view %r: taken as %s (%s)", name, view_type.__name__, reason)
             return view_type(), reason

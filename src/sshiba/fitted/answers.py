@@ -159,7 +159,7 @@ class Answers:
             data.get(view.name) or CodedView(view.likelihood.empty_target(n, view.n_features), absent)
             for view in spec.views
         ]
-        device = device_or_host(self.fit.settings["device"])
+        device = device_or_host(self.fit.settings["device"], data.values())
         return make_rows(every, spec, self.fit.n_components, engine="memory", device=device)
 
     def _predicted(self, data: dict[str, CodedView], names: Sequence[str]) -> dict[str, tuple[np.ndarray, np.ndarray]]:

@@ -234,6 +234,7 @@ def make_fold(data: Sequence[CodedView], test_rows: np.ndarray, spec: ModelSpec,
     is_test = np.zeros(len(data[0].target), dtype=bool)
     is_test[test_rows] = True
     test, training = ([view.take(np.flatnonzero(some)) for view in data] for some in (is_test, ~is_test))
+    test = [view.to_host() for view in test]
     return Fold(training, test, hide_in_turn(test, spec, rng))
 
 

@@ -61,7 +61,7 @@ def _of_view(
     if len(useful) < 2 * spec.views[i].n_features:
         return 1.0
     chosen = np.sort(np.random.default_rng(0).permutation(useful)[:n_rows])
-    shown = [view.take(chosen) for view in data]
+    shown = [view.take(chosen).to_host() for view in data]
     shown[i] = shown[i].hidden()
     likelihood = spec.views[i].likelihood
     parts: list[tuple[np.ndarray, PredictiveX]] = []

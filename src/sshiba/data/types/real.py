@@ -8,12 +8,14 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
+from ...core.arrays import to_numpy
 from ...core.coded import CodedView, shrink_mask
 from ...core.likelihoods import Gaussian
 from ..advice import Remedy
 from ..cells import observed_mask, read_numbers, refuse_cells, standardise
 from ..coding import Coding, plain_names
 from ..learned import NumberSummary
+from ..tensors import frames, standardise_there
 from ..wording import first_few
 from .number_checks import refuse_empty, warn_constant
 from .view import View
@@ -46,6 +48,7 @@ class Real(View):
     noise: str = "feature"
 
     likelihood = Gaussian()
+    takes_tensors = True
 
     @property
     def noise_model(self) -> float | str:
@@ -99,6 +102,13 @@ class Real(View):
             far = f"far-off (over {FARTHEST:g} deviations)"
             refuse_cells(frame, name, values, lambda v: np.abs(v - centre) / scale > FARTHEST, far, Remedy.UNITS)
         return CodedView(target, shrink_mask(observed_mask(values)))
+
+    def encode_tensor(self, tensor: Any, name: str, coding: Coding, dtype: Any) -> CodedView:
+        target, observed = standardise_there(tensor, coding.centre, coding.scale, dtype)
+        if not bool((abs(target) <= FARTHEST).all()):  # which cells they are, and what to do, is said on the host
+            for frame in frames(tensor):
+                self.encode(frame, name, coding, dtype)
+        return CodedView(target, None if bool(observed.all()) else shrink_mask(to_numpy(observed)))
 
     def _read(self, frame: pd.DataFrame, name: str) -> np.ndarray:
         values = read_numbers(frame, name, (Remedy.MISSING, Remedy.LABELS, Remedy.LEAVE_OUT))

@@ -35,6 +35,7 @@ class View(ABC):
     weight: float = 1.0
 
     likelihood: ClassVar[Likelihood]  # its mathematics
+    takes_tensors: ClassVar[bool] = False  # can values be coded on the device where they are?
     mofa_likelihood: ClassVar[str] = "gaussian"  # what MOFA would call it; of x itself where MOFA has nothing like it
 
     @property
@@ -63,6 +64,10 @@ class View(ABC):
     @abstractmethod
     def encode(self, frame: pd.DataFrame, name: str, coding: Coding, dtype: Any) -> CodedView:
         """Check the user's values, some rows of them, and code them as `coding` says."""
+
+    def encode_tensor(self, tensor: Any, name: str, coding: Coding, dtype: Any) -> CodedView:
+        """The same of numbers on a device, which stay there."""
+        raise NotImplementedError
 
     @abstractmethod
     def decode(self, values: np.ndarray, coding: Coding) -> np.ndarray:
