@@ -1,9 +1,10 @@
 """Sweeps on a GPU beside the bare matrix products of the same shapes, and beside the same sweeps on the host's cores.
 
-    python benchmarks/gpu.py [--quick] [--device=cuda] [--commit=HASH] [--out=FILE.json]
+    python benchmarks/gpu.py [--quick] [--large] [--fits] [--device=cuda] [--commit=HASH] [--out=FILE.json]
 
-Made-up data, K = 64. A row: what is swept, the bare products and the sweep in milliseconds, their ratio and its goal,
-memory beyond the data, and where it was measured the time on the host. Raw results go to FILE.json.
+Made-up data, K = 64; `--large` adds 1e7 rows, `--fits` whole fits of real data in both precisions. A row: what is
+swept, the bare products and the sweep in milliseconds, their ratio and its goal, memory beyond the data, and where it
+was measured the time on the host. Raw results go to FILE.json.
 """
 
 from __future__ import annotations
@@ -13,13 +14,16 @@ import os
 import platform
 import sys
 import time
+import warnings
 from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
 import numpy as np
+import sklearn.datasets
 import torch
 
+from sshiba import SSHIBA, datasets
 from sshiba.core.coded import CodedView
 from sshiba.core.devices import HOST, Device, find_device
 from sshiba.core.likelihoods import Gaussian, MultinomialProbit, Threshold
@@ -76,6 +80,52 @@ def make_data(n: int, d: int, n_binary: int, n_classes: int, holes: float, dtype
 
 def dtype_of(name: str) -> type:
     return getattr(np, name)
+
+
+def make_large(n: int, d: int, device: Device) -> dict[str, CodedView]:
+    """Real columns in single precision, made where they stay."""
+    torch.manual_seed(0)
+    x = torch.empty((n, d), dtype=torch.float32, device=device.name)
+    w = torch.randn((10, d), dtype=torch.float32, device=device.name) / 20**0.5
+    for some in x.split(500_000):
+        some.normal_().mul_(0.7).addmm_(torch.randn((len(some), 10), device=device.name), w)
+    return {"real": CodedView(x, None)}
+
+
+def compare_fits(name: str, device: Device) -> dict:
+    """Whole fits with NumPy, and on the device in double and in single precision."""
+    views = load_views(name)
+    fits = {}
+    for key, where, dtype in (
+        ("numpy", None, "float64"),
+        ("float64", device, "float64"),
+        ("float32", device, "float32"),
+    ):
+        model = SSHIBA(20, device=where and where.name, dtype=dtype, random_state=0)
+        began = time.perf_counter()
+        with warnings.catch_warnings(action="ignore"):
+            model.fit(views)
+        fits[key] = (model, time.perf_counter() - began)
+    first = fits["numpy"][0]
+    found = {
+        key: {
+            "seconds": seconds,
+            "factors": model.n_components_,
+            "sweeps": model.n_iter_,
+            "bound": model.elbo_,
+            "r2 apart": float(np.abs(np.sum(model.r2_, axis=0) - np.sum(first.r2_, axis=0)).max()),
+        }
+        for key, (model, seconds) in fits.items()
+    }
+    print(name, json.dumps(found), flush=True)
+    return {"data": name, **found}
+
+
+def load_views(name: str) -> dict:
+    if name == "digits":
+        x, y = sklearn.datasets.load_digits(return_X_y=True)
+        return {"x": x[:, x.std(axis=0) > 0], "y": y.astype(str)}
+    return dict(getattr(datasets, f"load_{name.lower()}")().views)
 
 
 def make_spec(data: dict[str, CodedView]) -> ModelSpec:
@@ -165,9 +215,10 @@ def measure(
     n_sweeps: int = SWEEPS,
     d: int = 1000,
 ) -> Measured:
-    data = make_data(n, d, n_binary, n_classes, holes, dtype)
+    in_place = not on_host and dtype == "float32"
+    data = make_large(n, d, device) if in_place else make_data(n, d, n_binary, n_classes, holes, dtype)
     spec = make_spec(data)
-    size = sum(view.target.nbytes + (0 if view.observed is None else 8 * view.observed.size) for view in data.values())
+    size = sum(view.target.nbytes + getattr(view.observed, "nbytes", 0) for view in data.values())
     cuda = str(device.name).startswith("cuda")
     bare = 0.0 if engine == "gram" else bare_products(data, device)
     if cuda:
@@ -199,11 +250,13 @@ def main(arguments: Sequence[str]) -> None:
     if "large" in options:
         large = {"engine": "gram", "dtype": "float32", "on_host": False}
         rows.append(measure("1e7 rows, Gram space, float32", 5.0, device, 10 * million, **large))
+    fits = [compare_fits(name, device) for name in ("digits", "CLL", "yeast")] if "fits" in options else []
     about = {"commit": options.get("commit", ""), "python": platform.python_version(), "torch": torch.__version__}
     about |= {"numpy": np.__version__, "cores": os.cpu_count()}
     about["device"] = torch.cuda.get_device_name() if torch.cuda.is_available() else "cpu"
     if "out" in options:
-        text = json.dumps({"about": about, "rows": [asdict(row) | {"ratio": row.ratio} for row in rows]}, indent=1)
+        found = {"about": about, "rows": [asdict(row) | {"ratio": row.ratio} for row in rows], "fits": fits}
+        text = json.dumps(found, indent=1)
         Path(options["out"]).write_text(text + "\n")
     for row in rows:
         print(f"{row.what:35} bare {row.bare_ms:8.1f}  sweep {row.sweep_ms:8.1f}  {row.ratio:6.2f} (goal {row.goal:g})")

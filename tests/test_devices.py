@@ -267,11 +267,11 @@ def test_what_is_wrong_with_a_tensor(device: str, monkeypatch: pytest.MonkeyPatc
     model = SSHIBA(3, search=None).fit({"x": x})
     bad = x.clone()
     bad[7, 2] = float("inf")
-    with pytest.raises(ValueError, match="1 infinite value.*row 7, column 2"):
+    with pytest.raises(ValueError, match=r"1 infinite value.*row 7, column 2"):
         model.transform({"x": bad})
     with pytest.raises(ValueError, match="has 3 columns, in training it had 12"):
         model.transform({"x": x[:, :3]})
-    with pytest.raises(ValueError, match="different numbers of rows"):
+    with pytest.raises(ValueError, match=r"different numbers of rows"):
         SSHIBA(3).fit({"x": x, "y": np.ones(4)})
 
 

@@ -1,0 +1,58 @@
+"""Kernels for CUDA beside the array forms whose twins they are; they run where there is such a device."""
+
+import numpy as np
+import pytest
+
+torch = pytest.importorskip("torch", reason="needs PyTorch: make test-torch")
+if not torch.cuda.is_available():
+    pytest.skip("needs a CUDA device", allow_module_level=True)
+
+from sshiba.core.arrays import cuda_kernels, inverse_positive  # noqa: E402
+from sshiba.core.likelihoods.probit_grid import n_nodes  # noqa: E402
+from sshiba.core.likelihoods.probit_integrals import (  # noqa: E402
+    array_integrals,
+    class_integrals,
+    log_phi_and_rho,
+    probit_curvature,
+)
+
+
+def there(values: np.ndarray) -> "torch.Tensor":
+    return torch.as_tensor(values, device="cuda")
+
+
+def test_they_are_used() -> None:
+    assert cuda_kernels(there(np.zeros(3))) is not None
+    assert cuda_kernels(there(np.zeros(3, dtype=np.float32))) is None
+    assert cuda_kernels(torch.zeros(3)) is None
+
+
+@pytest.mark.parametrize("k", [1, 2, 15, 16, 17, 33, 64, 100, 128, 150])
+def test_inverses(k: int) -> None:
+    rng = np.random.default_rng(k)
+    w = rng.standard_normal((40, k, 2 * k)) * np.exp(rng.standard_normal((40, k, 1)))
+    matrices = w @ np.swapaxes(w, 1, 2) + np.eye(k)
+    found, logdet = inverse_positive(there(matrices))
+    expected, expected_logdet = inverse_positive(matrices)
+    np.testing.assert_allclose(found.cpu(), expected, rtol=1e-9, atol=1e-10)
+    np.testing.assert_allclose(logdet.cpu(), expected_logdet, rtol=1e-12)
+
+
+def test_log_phi_and_rho() -> None:
+    a = np.concatenate([-np.logspace(-3, 6, 200), np.logspace(-3, 3, 200)])
+    for found, expected in zip(log_phi_and_rho(there(a)), log_phi_and_rho(a)):
+        np.testing.assert_allclose(found.cpu(), expected, rtol=1e-12, atol=1e-13)
+
+
+@pytest.mark.parametrize("n_classes", [3, 5, 16, 40, 200])
+@pytest.mark.parametrize("spread", [1.0, 30.0])
+def test_integrals_of_classes(n_classes: int, spread: float) -> None:
+    rng = np.random.default_rng(n_classes)
+    y, target = spread * rng.standard_normal((77, n_classes)), rng.integers(0, n_classes, 77)
+    expected = array_integrals(y, target, True, n_nodes(n_classes))
+    found = class_integrals(there(y), there(target), True)
+    for name, ours, theirs in zip(expected._fields, found, expected):
+        np.testing.assert_allclose(ours.cpu(), theirs, rtol=1e-10, atol=1e-11, err_msg=name)
+    for each in (True, False):
+        for ours, theirs in zip(probit_curvature(there(y), there(target), each), probit_curvature(y, target, each)):
+            np.testing.assert_allclose(ours.cpu(), theirs, rtol=1e-9, atol=1e-9)
