@@ -88,7 +88,7 @@ def inverse_root(precision: Any) -> tuple[Any, Any]:
 def inverse_positive(matrices: Any) -> tuple[Any, Any]:
     """The inverses of positive definite matrices, (n, K, K), and the log determinants of the inverses, (n,)."""
     kernels = cuda_kernels(matrices)
-    if kernels is not None and 0 < matrices.shape[1] <= kernels.LARGEST:
+    if kernels is not None and matrices.shape[1]:
         return kernels.inverse_positive(matrices)
     root, logdet = inverse_root(matrices)
     return root @ array_namespace(root).matrix_transpose(root), logdet

@@ -11,7 +11,7 @@ import triton
 import triton.language as tl
 from triton.language.extra import libdevice
 
-LARGEST = 128  # rows of a matrix that `inverse_positive` can hold in registers
+SMALL = 32  # rows of a matrix that one warp holds in its registers
 CELLS = 512  # of rows times classes that a program works on at a time
 BLOCK = 1024  # cells at a time where each is on its own
 
@@ -25,52 +25,76 @@ def _log_phi_and_rho(a):
 
 
 @triton.jit
-def _cells(a_ptr, log_phi_ptr, rho_ptr, n, BLOCK: tl.constexpr):
+def _cut(t_ptr, y_ptr, tau_ptr, mean_ptr, second_ptr, bound_ptr, n, n_tau, BLOCK: tl.constexpr):
+    """As `Threshold.infer_x`, cell by cell."""
     cell = tl.program_id(0).to(tl.int64) * BLOCK + tl.arange(0, BLOCK)
-    log_phi, rho = _log_phi_and_rho(tl.load(a_ptr + cell, mask=cell < n, other=0.0))
-    tl.store(log_phi_ptr + cell, log_phi, mask=cell < n)
-    tl.store(rho_ptr + cell, rho, mask=cell < n)
+    inside = cell < n
+    y = tl.load(y_ptr + cell, mask=inside, other=0.0)
+    tau = tl.load(tau_ptr + cell % n_tau, mask=inside, other=1.0)
+    s, root = 2.0 * tl.load(t_ptr + cell, mask=inside, other=0.0) - 1.0, tl.sqrt(tau)
+    a = s * y * root
+    log_phi, rho = _log_phi_and_rho(a)
+    mean, quad = y + s * rho / root, 1.0 - a * rho
+    tl.store(mean_ptr + cell, mean, mask=inside)
+    tl.store(second_ptr + cell, mean * mean + tl.maximum(quad - rho * rho, 0.0) / tau, mask=inside)
+    log_2pi = tl.full((), 1.8378770664093453, tl.float64)
+    tl.store(bound_ptr + cell, log_phi + 0.5 * (log_2pi - tl.log(tau) + quad), mask=inside)
 
 
-def log_phi_and_rho(a: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
-    """As `probit_integrals.log_phi_and_rho`."""
-    a = a.contiguous()
-    log_phi, rho = torch.empty_like(a), torch.empty_like(a)
-    _cells[(triton.cdiv(a.numel(), BLOCK),)](a, log_phi, rho, a.numel(), BLOCK=BLOCK)
-    return log_phi, rho
+def cut_normal(target: torch.Tensor, y: torch.Tensor, tau: torch.Tensor) -> tuple[torch.Tensor, ...]:
+    """Mean, second moment and bound as `Threshold.infer_x`; tau is (D,), (1, D) or (n, D)."""
+    target, y = target.to(y.dtype).contiguous(), y.contiguous()
+    tau = tau.expand(y.shape if tau.ndim == 2 and tau.shape[0] > 1 else (1, y.shape[1])).contiguous()
+    found = [torch.empty_like(y) for _ in range(3)]
+    _cut[(triton.cdiv(y.numel(), BLOCK),)](target, y, tau, *found, y.numel(), tau.numel(), BLOCK=BLOCK)
+    return tuple(found)
 
 
 @triton.jit
-def _invert(a_ptr, out_ptr, logdet_ptr, k, WIDTH: tl.constexpr):
+def _invert(a_ptr, out_ptr, logdet_ptr, k, of_matrix, of_row, WIDTH: tl.constexpr):
     """Gauss and Jordan's elimination in place, one pivot after the other: A ends as −A⁻¹.
 
     With p the pivot: a_ij −= a_ip a_pj / a_pp, then row and column p are divided by a_pp, which becomes −1/a_pp.
     Positive definite matrices need no search for pivots; their logarithms add up to log|A|.
     """
-    matrix = tl.program_id(0).to(tl.int64) * k * k
+    matrix = tl.program_id(0).to(tl.int64)
     i, j = tl.arange(0, WIDTH)[:, None], tl.arange(0, WIDTH)[None, :]
     inside = (i < k) & (j < k)
-    A = tl.load(a_ptr + matrix + i * k + j, mask=inside, other=0.0)
+    A = tl.load(a_ptr + matrix * of_matrix + i * of_row + j, mask=inside, other=0.0)
     logdet = tl.full((), 0.0, tl.float64)
     for p in range(k):
         down, along = tl.sum(tl.where(j == p, A, 0.0), axis=1), tl.sum(tl.where(i == p, A, 0.0), axis=0)
         pivot = tl.sum(tl.where(tl.arange(0, WIDTH) == p, down, 0.0), axis=0)
-        down = down / pivot
-        new = tl.where(j == p, down[:, None], A - down[:, None] * along[None, :])
-        new = tl.where(i == p, along[None, :] / pivot, new)
-        A = tl.where((i == p) & (j == p), -1.0 / pivot, new)
+        inverse = 1.0 / pivot
+        new = tl.where(j == p, down[:, None] * inverse, A - (down * inverse)[:, None] * along[None, :])
+        A = tl.where(i == p, tl.where(j == p, -inverse, along[None, :] * inverse), new)
         logdet -= tl.log(pivot)
-    tl.store(out_ptr + matrix + i * k + j, -A, mask=inside)
-    tl.store(logdet_ptr + tl.program_id(0), logdet)
+    tl.store(out_ptr + matrix * k * k + i * k + j, -A, mask=inside)
+    tl.store(logdet_ptr + matrix, logdet)
 
 
 def inverse_positive(matrices: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
-    """As `arrays.inverse_positive`, of matrices up to `LARGEST`."""
+    """As `arrays.inverse_positive`.
+
+    Large ones by halves: with X = A⁻¹B and S = C − BᵀX, [[A, B], [Bᵀ, C]]⁻¹ = [[A⁻¹ + X S⁻¹ Xᵀ, −X S⁻¹], [., S⁻¹]].
+    """
     n, k = matrices.shape[:2]
-    matrices = matrices.contiguous()
-    out, logdet = torch.empty_like(matrices), matrices.new_empty(n)
+    if k > SMALL:
+        half = (k + 1) // 2
+        A, logdet = inverse_positive(matrices[:, :half, :half])
+        X = A @ matrices[:, :half, half:]
+        S, other = inverse_positive(torch.baddbmm(matrices[:, half:, half:], matrices[:, half:, :half], X, alpha=-1))
+        out = torch.empty((n, k, k), dtype=matrices.dtype, device=matrices.device)
+        out[:, half:, half:] = S
+        XS = X @ S
+        torch.baddbmm(A, XS, X.mT, out=out[:, :half, :half])
+        out[:, :half, half:] = -XS
+        out[:, half:, :half] = -XS.mT
+        return out, logdet + other
+    out, logdet = matrices.new_empty((n, k, k)), matrices.new_empty(n)
     width = max(16, triton.next_power_of_2(k))
-    _invert[(n,)](matrices, out, logdet, k, WIDTH=width, num_warps={16: 1, 32: 2, 64: 4}.get(width, 8))
+    of_matrix, of_row, _ = matrices.stride()
+    _invert[(n,)](matrices, out, logdet, k, of_matrix, of_row, WIDTH=width, num_warps=1)
     return out, logdet
 
 

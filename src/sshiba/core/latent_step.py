@@ -143,6 +143,11 @@ class LatentView:
     def predictor(self, z: Array) -> Array:
         return add_product(self.message.b_mean, z, self.message.w_mean.T)
 
+    def follow(self, z: Array, x: Array) -> Array:
+        """<z> of new <x>, (n, D)."""
+        step = x - self.x.mean
+        return add_product(z, step, self.gain[0]) if self.gain.shape[0] == 1 else z + self.moved_z(step)
+
     def moved_z(self, step: Array) -> Array:
         """What a step of <x>, (n, D), does to <z>."""
         return step @ self.gain[0] if self.gain.shape[0] == 1 else (step[:, None, :] @ self.gain)[:, 0, :]

@@ -90,7 +90,9 @@ def follow_x(
     for i, step in zip(places, steps):
         new[i] = step.x
     spread = [(i, view, step) for i, view, step in zip(places, views, steps) if view.rows.present]
-    return tuple(new), update_z(block, tuple(new), known, messages), spread
+    for i, view in zip(places, views):
+        z = view.follow(z, latent_x(tuple(new), i).mean)
+    return tuple(new), z, spread
 
 
 @dataclass(frozen=True)

@@ -256,9 +256,6 @@ def _log_integrand(u: Array, delta: Array) -> tuple[Array, Array, Array]:
 
 def log_phi_and_rho(a: Array) -> tuple[Array, Array]:
     """log Φ and ρ = φ/Φ: with E = 2 exp(a²/2) Φ(a), log Φ = log E/2 − a²/2 and ρ = √(2/π)/E, however far out."""
-    kernels = cuda_kernels(a)
-    if kernels is not None:
-        return kernels.log_phi_and_rho(a)
     if is_numpy_array(a) and a.size and a.min() >= -100.0:  # the same, a little sooner; further out φ and Φ cancel
         log_phi = log_ndtr(a)
         return log_phi, np.exp(-0.5 * a * a - 0.5 * log(2 * pi) - log_phi)

@@ -7,7 +7,7 @@ from math import log, pi
 
 import numpy as np
 
-from ..arrays import array_namespace, log_ndtr
+from ..arrays import array_namespace, cuda_kernels, log_ndtr
 from ..state import Array
 from .likelihood import CONFIDENT, Likelihood, PredictiveX, XUpdate, yes_no_losses
 from .probit_integrals import log_phi_and_rho
@@ -24,6 +24,9 @@ class Threshold(Likelihood):
 
         With s = ±1 that side, a = s y √tau and ρ = φ(a)/Φ(a): E[x] = y + s ρ/√tau, tau E(x − y)² = 1 − aρ.
         """
+        kernels = cuda_kernels(y)
+        if kernels is not None:
+            return XUpdate(*kernels.cut_normal(target, y, tau))
         xp = array_namespace(y)
         s, root = 2 * xp.astype(target, y.dtype, copy=False) - 1, xp.sqrt(tau)
         a = s * y * root
