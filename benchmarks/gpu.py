@@ -101,7 +101,7 @@ def compare_fits(name: str, device: Device) -> dict:
         ("float64", device, "float64"),
         ("float32", device, "float32"),
     ):
-        model = SSHIBA(20, device=where and where.name, dtype=dtype, random_state=0)
+        model = SSHIBA(device=where and where.name, dtype=dtype, random_state=0)
         began = time.perf_counter()
         with warnings.catch_warnings(action="ignore"):
             model.fit(views)

@@ -100,7 +100,12 @@ def test_single_precision_halves_the_data_and_nothing_else(device: str) -> None:
 def test_what_travels_does_not_grow_with_the_rows(device: str, engine: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """Once the rows are there, only messages go up, and only statistics come down."""
     travelled = []
-    for method, kind in {"put": np.ndarray, "fetch": torch.Tensor, "to_host": torch.Tensor}.items():
+    for method, kind in {
+        "put": np.ndarray,
+        "put_at_once": np.ndarray,
+        "fetch": torch.Tensor,
+        "to_host": torch.Tensor,
+    }.items():
         monkeypatch.setattr(Device, method, counting(getattr(Device, method), kind, travelled))
     sizes = {}
     for repeats in (1, 4):
@@ -183,6 +188,11 @@ def test_a_saved_model_goes_on_and_answers_elsewhere(device: str, tmp_path: Any,
 def test_there_and_back(device: str) -> None:
     groups = ColumnGroups.single(3)
     value = {"a": 1}, (np.arange(6.0).reshape(2, 3), [np.float64(2.0), np.zeros(())], groups, None)
+    numbers = (np.arange(6.0).reshape(2, 3), groups, [np.zeros(()), np.ones((0, 2))])
+    at_once = find_device(device).put_at_once(numbers)
+    assert at_once[0].device.type == device
+    np.testing.assert_array_equal(at_once[0].cpu(), numbers[0])
+    assert [part.shape for part in at_once[2]] == [(), (0, 2)]
     there = find_device(device).put(value)
     assert isinstance(there[1][0], torch.Tensor)
     assert there[1][0].device.type == device

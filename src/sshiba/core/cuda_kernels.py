@@ -12,7 +12,7 @@ import triton.language as tl
 from triton.language.extra import libdevice
 
 SMALL = 32  # rows of a matrix that one warp holds in its registers
-CELLS = 512  # of rows times classes that a program works on at a time
+CELLS = 256  # of rows times classes that a program works on at a time
 BLOCK = 1024  # cells at a time where each is on its own
 
 

@@ -70,6 +70,19 @@ class Device:
 
         return map_arrays(value, (np.ndarray, torch.Tensor), self._tensor)
 
+    def put_at_once(self, value: Any) -> Any:
+        """The same of arrays in double precision, such as messages: in one copy, however many there are."""
+        if self.is_host:
+            return value
+        import torch
+
+        found: list[np.ndarray] = []
+        map_arrays(value, np.ndarray, found.append)
+        here = torch.empty(sum(array.size for array in found), dtype=torch.float64, pin_memory=self.name != "cpu")
+        np.concatenate([array.reshape(-1) for array in found], out=here.numpy())
+        parts = iter(here.to(self.name).split([array.size for array in found]))
+        return map_arrays(value, np.ndarray, lambda array: next(parts).reshape(array.shape))
+
     def fetch(self, value: Any) -> Any:
         """The same value with its arrays on the host in double precision: in one copy, however many there are."""
         if self.is_host:
@@ -126,7 +139,7 @@ def find_device(name: str | None) -> Device:
         n_devices = torch.cuda.device_count()
         if int(number[1] or 0) >= n_devices:
             raise ValueError(f"device={name!r}: there are {n_devices} CUDA devices, counted from cuda:0. {instead}")
-    return Device(name, block_bytes=2**31, part_bytes=2**30, worth_a_block=2e9)
+    return Device(name, block_bytes=2**30, part_bytes=2**30, worth_a_block=2e9)
 
 
 def device_for(name: str | None, data: Iterable[CodedView]) -> Device:

@@ -158,7 +158,7 @@ class MemoryRows:
 
     def _step(self, posterior: Posterior, local: Local, hold_x: bool) -> tuple[Local, Stats]:
         on_host = make_messages(posterior, self.spec, self.groups)
-        messages = on_host if all(part.on_host for part in self.parts) else self.device.put(on_host)
+        messages = on_host if all(part.on_host for part in self.parts) else self.device.put_at_once(on_host)
         x: list[LocalX] = []
         crosses: list[Cross | None] = []
         total: Stats | None = None
@@ -224,7 +224,7 @@ class MemoryRows:
         return self._with_room(job)
 
     def _messages(self, posterior: Posterior) -> Messages:
-        return self.device.put(make_messages(posterior, self.spec, self.groups))
+        return self.device.put_at_once(make_messages(posterior, self.spec, self.groups))
 
     def _with_products(self, x: tuple[LocalX, ...]) -> Local:
         """q(x) of all blocks with its products in Gram space, where any view is latent."""

@@ -21,7 +21,7 @@ from .probit_grid import FARTHEST, N_ARGMAX, N_EDGE, N_NEWTON, REACH, WIDEST, gr
 N_DRAWS = 128
 N_PLACKETT = 20  # nodes: 1e-10 for correlations up to 0.99
 SMALLEST = 1e-15  # a probability of few classes is at least this
-HOST_BYTES, DEVICE_BYTES = 2**22, 2**28  # of rows' integrals at a time
+HOST_BYTES, DEVICE_BYTES = 2**22, 2**29  # of rows' integrals at a time
 
 
 def log_xi_and_step(y: Array, target: Array) -> tuple[Array, Array]:
