@@ -37,8 +37,8 @@ class LiveStats:
         self.made = self.now = self.most = 0
         self.lock = threading.Lock()
 
-    def local_step(self, *arguments: object) -> object:
-        x, stats = local_step(*arguments)
+    def local_step(self, *arguments: object, **options: object) -> object:
+        x, stats = local_step(*arguments, **options)
         with self.lock:
             self.made, self.now = self.made + 1, self.now + 1
             self.most = max(self.most, self.now)

@@ -55,6 +55,17 @@ def test_all_factors_are_kept_where_they_predict_better() -> None:
     assert right["auto"] > right[None]
 
 
+def test_one_view_of_yes_and_no_is_judged_by_its_own_columns() -> None:
+    """Without other views nothing would tell candidates apart if it were hidden as a whole."""
+    rng = np.random.default_rng(0)
+    z = rng.standard_normal((300, 2))
+    yes = (2 * z @ rng.standard_normal((2, 10)) + rng.standard_normal((300, 10)) > 0).astype(float)
+    model = SSHIBA(5, {"yes": Binary()}, random_state=0).fit({"yes": yes})
+    chance = -np.mean([-np.mean(np.log(np.where(column, p, 1 - p))) for column, p in zip(yes.T, yes.mean(axis=0))])
+    assert model.search_["mean"].max() > chance + 0.1
+    assert model.n_components_ >= 2
+
+
 def test_what_the_user_says_is_not_searched() -> None:
     views = mixed()
     given = Priors(alpha=(2.0, 1.0))

@@ -139,7 +139,7 @@ def find_device(name: str | None) -> Device:
         n_devices = torch.cuda.device_count()
         if int(number[1] or 0) >= n_devices:
             raise ValueError(f"device={name!r}: there are {n_devices} CUDA devices, counted from cuda:0. {instead}")
-    return Device(name, block_bytes=2**30, part_bytes=2**30, worth_a_block=2e9)
+    return Device(name, block_bytes=2**31, part_bytes=2**30, worth_a_block=2e9)
 
 
 def device_for(name: str | None, data: Iterable[CodedView]) -> Device:

@@ -99,7 +99,10 @@ class _NewWeights:
         half = (self._pull(d, g)[:, None, :] @ basis)[:, 0, :]
         w = (basis @ half[:, :, None])[:, :, 0]
         self.w_mean[d] = w
-        self.trace[d] = np.vecdot((w[:, None, :] @ zz)[:, 0, :], w) + np.sum(basis * (zz @ basis), axis=(-2, -1))
+        # tr(Σ_d <ZᵀZ>) from its diagonal: Σ_d (gamma_d diag(alpha) + tau_d <ZᵀZ>) = I has the trace K.
+        of_prior = self.gamma[d] * (np.sum(basis**2, axis=-1) @ self.alpha)
+        own = (basis.shape[-1] - of_prior) / self.tau[d]
+        self.trace[d] = np.vecdot((w[:, None, :] @ zz)[:, 0, :], w) + own
 
     def _pull(self, d: Features, g: int | Features) -> np.ndarray:
         return self.tau[d][:, None] * (self.stats.xz[d] - self.b_mean[d][:, None] * self.stats.z_sum[g])

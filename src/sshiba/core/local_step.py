@@ -39,9 +39,9 @@ def z_covariance(observed: Array, messages: Messages) -> ZGivenX:
     return ZGivenX(*inverse_positive(xp.reshape(precision, (seen.shape[0], k, k))), seen @ messages.offset)
 
 
-def prepare_z(block: Block, messages: Messages) -> ZGivenX:
-    """The covariances of z and what the static views say about it."""
-    known = z_covariance(block.observed, messages)
+def prepare_z(block: Block, messages: Messages, known: ZGivenX | None = None) -> ZGivenX:
+    """The covariances of z, where they are not `known`, and what the static views say about it."""
+    known = z_covariance(block.observed, messages) if known is None else known
     evidence = -known.offset
     for rows, message in zip(block.views, messages.views):
         if rows.is_static and rows.present:
@@ -63,14 +63,16 @@ def update_z(block: Block, x: LocalX, known: ZGivenX, messages: Messages) -> Arr
 # ------------------------------------------------------------------------------------------------------- statistics
 
 
-def local_step(block: Block, x: LocalX, messages: Messages, hold_x: bool = False) -> tuple[LocalX, Stats]:
-    """q(z) and q(x) of a block of rows given the globals.
+def local_step(
+    block: Block, x: LocalX, messages: Messages, hold_x: bool = False, known: ZGivenX | None = None
+) -> tuple[LocalX, Stats]:
+    """q(z) and q(x) of a block of rows given the globals; `known` is `z_covariance` of rows that share it.
 
     While x is held, and where holes are variables of their own, the posterior is q(z) q(x); else q(z | x) Π q(x), whose
     bound is never lower for the same q(x).
     """
     follow = block.z_follows_x and not hold_x
-    z, new, sums = infer_z(block, x, messages, follow)
+    z, new, sums = infer_z(block, x, messages, follow, known)
     if not (hold_x or follow):
         new = update_x(block, x, z, messages)
     return new, collect(block, new, z, sums)
@@ -155,7 +157,9 @@ class ZSums:
         return ZSums(self.zz + other.zz, self.logdet + other.logdet, views, xz)
 
 
-def infer_z(block: Block, x: LocalX, messages: Messages, follow: bool) -> tuple[Array, LocalX, ZSums]:
+def infer_z(
+    block: Block, x: LocalX, messages: Messages, follow: bool, shared: ZGivenX | None = None
+) -> tuple[Array, LocalX, ZSums]:
     """<z> of all rows, (n, K), q(x), which is new where z is to follow it, and the sums of z.
 
     On threads of the host, a part of the rows each, where rows have covariances of their own.
@@ -163,7 +167,7 @@ def infer_z(block: Block, x: LocalX, messages: Messages, follow: bool) -> tuple[
 
     def one(some: slice) -> tuple[Array, LocalX, ZSums]:
         part, part_x = block.rows(some), x if block.shared else rows_of_x(x, some)
-        known = prepare_z(part, messages)
+        known = prepare_z(part, messages, shared)
         z = update_z(part, part_x, known, messages)
         if not follow:
             return z, (), sum_z(part, z, known)

@@ -21,7 +21,7 @@ from .threads import in_threads
 Array = Any  # any array that follows the array API standard
 Features = slice | np.ndarray  # some features of a view
 
-BATCH = 32  # features with a covariance each that are worked on at a time
+BATCH = 128  # features with a covariance each that are worked on at a time
 
 
 @dataclass(frozen=True)

@@ -10,12 +10,12 @@ from typing import Any
 
 import numpy as np
 
-from ..core.arrays import array_namespace
+from ..core.arrays import array_namespace, to_numpy
 from ..core.blocks import Block, LocalX, RowView, as_float, join_x, rows_of_x
 from ..core.coded import CodedView
 from ..core.devices import HOST, Device
 from ..core.latent_step import start_x
-from ..core.local_step import Settled, local_step, settle
+from ..core.local_step import Settled, local_step, settle, z_covariance
 from ..core.messages import Messages, make_messages
 from ..core.spec import ModelSpec
 from ..core.start import random_posterior
@@ -80,9 +80,12 @@ class MemoryRows:
         masks = [view.observed if missing == "exact" else None for view in data]
         columns = [column_groups(mask, view.n_features) for mask, view in zip(masks, spec.views)]
         self.groups = tuple(groups for groups, _ in columns)
-        # What a row needs besides its data: the latent x, and copies in double precision of what is stored in single.
-        kept = [v.target.dtype == np.float64 and not s.likelihood.latent for v, s in zip(data, spec.views)]
-        width = sum(view.n_features for view, in_place in zip(spec.views, kept) if not in_place)
+        # What a row needs besides its data: the latent x and what is made of it, and copies in double precision of what
+        # is stored in single.
+        width = sum(
+            (3 if own.likelihood.latent else str(view.target.dtype).endswith("32")) * own.n_features
+            for view, own in zip(data, spec.views)
+        )
         min_shared = min_shared or max(8, int(device.worth_a_block // n_components**3))
         self.order, parts = arrange_rows([seen for _, seen in columns], self.n_rows, min_shared)
         in_order = np.array_equal(self.order, np.arange(self.n_rows))
@@ -110,7 +113,9 @@ class MemoryRows:
         wanted = choose_gram(engine, self.blocks.stored[place], n_components, self.device)
         gram = self._with_room(lambda: take_gram(self.blocks[place])) if wanted else None
         part = Part(place, gram, self.device.put(summarised(self.blocks.stored[place])))
-        return self.device.fetch(part) if part.on_host else part
+        if part.on_host:
+            return self.device.fetch(part)
+        return replace(part, shared=to_numpy(part.summary.observed)) if part.summary.shared and gram is None else part
 
     def _place(self, block: Block) -> None:
         """Keep a block, with the sums of its real views, where there is room for it."""
@@ -158,11 +163,14 @@ class MemoryRows:
 
     def _step(self, posterior: Posterior, local: Local, hold_x: bool) -> tuple[Local, Stats]:
         on_host = make_messages(posterior, self.spec, self.groups)
-        messages = on_host if all(part.on_host for part in self.parts) else self.device.put_at_once(on_host)
+        # What rows share is K x K, and sooner found on the host than launched on a device.
+        shared = [None if part.shared is None else z_covariance(part.shared, on_host) for part in self.parts]
+        needed = any(not part.on_host for part in self.parts)
+        messages, known = self.device.put_at_once((on_host, shared)) if needed else (on_host, shared)
         x: list[LocalX] = []
         crosses: list[Cross | None] = []
         total: Stats | None = None
-        for part, cross in zip(self.parts, local.cross):
+        for part, cross, cov in zip(self.parts, local.cross, known):
             blocks, old = self.blocks[part.blocks], local.x[part.blocks]
             stats: Stats | None = None
             if part.gram is not None:
@@ -172,7 +180,7 @@ class MemoryRows:
             else:
                 # Many small matrices gain from threads over blocks, large products from those inside BLAS.
                 run = map if part.summary.shared or len(blocks) == 1 or not self.device.is_host else in_threads
-                for q, own in run(lambda block, q: local_step(block, q, messages, hold_x), blocks, old):
+                for q, own in run(partial(local_step, messages=messages, hold_x=hold_x, known=cov), blocks, old):
                     x.append(q)
                     stats = own if stats is None else stats + own
             assert stats is not None  # a part has at least one block
@@ -247,6 +255,7 @@ class Part:
     blocks: slice
     gram: Gram | None
     summary: Block  # all of them as one, without data
+    shared: np.ndarray | None = None  # outside of Gram space: which columns all rows have, (1, ΣG); on the host
 
     @property
     def on_host(self) -> bool:

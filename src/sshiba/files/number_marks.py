@@ -14,8 +14,11 @@ from ..data.wording import the_one
 BLANKS = " \u00a0\u202f\u2009"
 UNIT = r"(?:[$€£¥₹₽₩₺₪฿₫₴₦₱%‰]|EUR|USD|GBP|CHF|JPY|CNY|INR|SEK|NOK|DKK|PLN|CZK|HUF|kr|zł|Fr\.?)"
 WITH_UNIT = rf"^\s*([+-]?)({UNIT}?\s*)([+-]?[\d.,'’{BLANKS}eE+-]*\d[.,]?)(\s*{UNIT}?)\s*$"
-# Thousands: groups of three after one to three digits, all with the same mark.
-NUMBER = rf"^[+-]?(?:[1-9]\d{{0,2}}([,'’{BLANKS}])\d{{3}}(?:\1\d{{3}})*(?:\.\d*)?|\d+\.?\d*|\.\d+)(?:[eE][+-]?\d+)?$"
+# Thousands: groups of three after one to three digits, all with the same mark. Without a reference back to the mark,
+# which the regular expressions of Arrow, and so of pandas' strings, do not know.
+THOUSANDS_MARK = rf"^[+-]?\d+([,'’{BLANKS}])"
+GROUPS = "|".join(rf"(?:{mark}\d{{3}})+" for mark in ",'’" + BLANKS)
+NUMBER = rf"^[+-]?(?:[1-9]\d{{0,2}}(?:{GROUPS})(?:\.\d*)?|\d+\.?\d*|\.\d+)(?:[eE][+-]?\d+)?$"
 SWAP = str.maketrans({",": ".", ".": ","})
 A_FEW = 100  # cells that are tried before all are
 NEAR = 10  # deviations from the mean of a column, within which new numbers of it usually are
@@ -96,7 +99,7 @@ class NumberColumn:
             decimals = (0 if digits is None else int(digits.fillna(0).max())) if fixed else None
             return numbers, NumberFormat(decimal, "", self.before, self.after, decimals, whole)
         texts = self.texts if decimal == "." else self.texts.str.translate(SWAP)
-        groups = texts.str.extract(NUMBER, expand=False).dropna()
+        groups = texts.str.extract(THOUSANDS_MARK, expand=False).dropna()
         thousands = "" if groups.empty else str(groups.iloc[0])
         if decimal == ",":
             thousands = thousands.translate(SWAP)
