@@ -6,6 +6,7 @@ import contextlib
 import io
 import time
 import warnings
+from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
@@ -81,37 +82,40 @@ def hide(x: np.ndarray, share: float, rng: np.random.Generator) -> tuple[np.ndar
 
 @dataclass(frozen=True)
 class Hidden:
-    """CLL with 10 % of its Drugs cells and of its mutations hidden."""
+    """Views with 10 % of the cells of a real one and of a binary one hidden; of CLL, the Drugs and the mutations."""
 
     views: Views
     truth: Views
     cells: Views
 
     @classmethod
-    def draw(cls, views: Views, seed: int) -> Hidden:
+    def draw(cls, views: Views, seed: int, names: tuple[str, str] = ("Drugs", "Mutations")) -> Hidden:
         rng = np.random.default_rng(seed)
         left, cells = dict(views), {}
-        for name in ("Drugs", "Mutations"):
+        for name in names:
             left[name], cells[name] = hide(views[name], 0.1, rng)
         return cls(left, views, cells)
 
     def quality(self, rebuilt: Views) -> np.ndarray:
-        """RMSE of the Drugs; AUC of the mutations, all in one list, and their mean log-likelihood."""
-        drugs, mutations = self.cells["Drugs"], self.cells["Mutations"]
-        known, proba = self.truth["Mutations"][mutations], rebuilt["Mutations"][mutations]
-        error = rmse(self.truth["Drugs"][drugs], rebuilt["Drugs"][drugs])
+        """RMSE of the real cells; AUC of the binary ones, all in one list, and their mean log-likelihood."""
+        (real, real_cells), (binary, binary_cells) = self.cells.items()
+        known, proba = self.truth[binary][binary_cells], rebuilt[binary][binary_cells]
+        error = rmse(self.truth[real][real_cells], rebuilt[real][real_cells])
         return np.array([error, roc_auc_score(known, proba), binary_log_likelihood(known, proba)])
 
-    def ours(self, n_components: int, **options: object) -> tuple[float, np.ndarray]:
+    def ours(
+        self, n_components: int, clock: Callable[[], float] = time.perf_counter, **options: object
+    ) -> tuple[float, np.ndarray]:
         """Seconds, set-up and all, and quality."""
         types = our_types(self.views)
-        began = time.perf_counter()
+        real, binary = self.cells
+        began = clock()
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
             model = SSHIBA(n_components, types, random_state=0, **options).fit(self.views)
-        seconds = time.perf_counter() - began
-        found = {"Drugs": model.predict(self.views, "Drugs", use_target=True)}
-        found["Mutations"] = model.predict_proba(self.views, "Mutations", use_target=True)
+        seconds = clock() - began
+        found = {real: model.predict(self.views, real, use_target=True)}
+        found[binary] = model.predict_proba(self.views, binary, use_target=True)
         return seconds, self.quality(found)
 
 

@@ -8,6 +8,7 @@ import warnings
 
 import blas
 import everyday
+import flexible_peers
 import growth
 import holes
 import kernels
@@ -22,7 +23,7 @@ def main() -> None:
     quick = "--quick" in sys.argv
     console = Console(stderr=True)
     rows: list[Row] = []
-    for module in (holes, kernels, textbook, everyday, peers, growth, blas, mofa):
+    for module in (holes, kernels, textbook, everyday, peers, growth, blas, mofa, flexible_peers):
         began = time.perf_counter()
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
