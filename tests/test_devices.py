@@ -221,6 +221,21 @@ def test_what_is_wrong_with_a_device_is_said_in_one_sentence(tmp_path: Any) -> N
     assert load(tmp_path / "m.sshiba").device == "cpu"
 
 
+@every_device
+def test_rows_drawn_on_a_device(device: str) -> None:
+    """They have the moments of those drawn with NumPy, and the same seed draws the same."""
+    views = tables("none")
+    ours, theirs = (SSHIBA(4, TYPES, device=name, random_state=0, search=None).fit(views) for name in (device, None))
+    found, expected = ours.sample(4000, random_state=1), theirs.sample(4000, random_state=1)
+    for name in ("x", "y", "bits"):
+        spread = expected[name].std(axis=0)
+        np.testing.assert_allclose(found[name].mean(axis=0), expected[name].mean(axis=0), atol=0.1 * spread.max())
+        np.testing.assert_allclose(found[name].std(axis=0), spread, rtol=0.1)
+    for kind in np.unique(views["kind"]):
+        assert np.mean(found["kind"] == kind) == pytest.approx(np.mean(expected["kind"] == kind), abs=0.04)
+    assert_close(ours.sample(7, random_state=2), ours.sample(7, random_state=2))
+
+
 # ------------------------------------------------------------------------------------------- tensors as views
 
 

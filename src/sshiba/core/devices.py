@@ -109,6 +109,27 @@ class Device:
 
         return map_arrays(value, torch.Tensor, lambda array: array.cpu().numpy())
 
+    def standard_normal(self, size: tuple[int, ...], rng: np.random.Generator) -> Any:
+        """Standard normal numbers, made on the device."""
+        if self.is_host:
+            return rng.standard_normal(size)
+        import torch
+
+        return torch.randn(size, generator=self._seeded(rng), dtype=torch.float64, device=self.name)
+
+    def standard_gamma(self, shape: np.ndarray, size: tuple[int, ...], rng: np.random.Generator) -> Any:
+        """Numbers from Gamma(shape, 1), made on the device."""
+        if self.is_host:
+            return rng.standard_gamma(shape, size)
+        import torch
+
+        return torch._standard_gamma(self.put(shape).expand(size), generator=self._seeded(rng))
+
+    def _seeded(self, rng: np.random.Generator) -> Any:
+        import torch
+
+        return torch.Generator(device=self.name).manual_seed(int(rng.integers(2**63 - 1)))
+
     def _tensor(self, array: Any) -> Any:
         import torch
 

@@ -123,7 +123,8 @@ class Answers:
         if isinstance(n, bool) or not isinstance(n, int | np.integer) or n < 0:
             raise ValueError(f"n must be a whole number of rows, not {n!r}.")
         rng = np.random.default_rng(seed_sequence(random_state))
-        drawn = draw_rows(self.fit.posterior, self.fit.spec, int(n), rng, self.fit.sharpness)
+        device = device_or_host(self.fit.settings["device"])
+        drawn = draw_rows(self.fit.posterior, self.fit.spec, int(n), rng, self.fit.sharpness, device)
         index = pd.RangeIndex(n)
         schema = self.fit.schema
         views = {name: to_user(schema, name, x, index, whole=True) for name, x in zip(schema.types, drawn)}
