@@ -92,9 +92,9 @@ class SSHIBA(BaseEstimator):
         does so where a sweep takes less than about 50 milliseconds and no view selects features; None takes the fewest.
         A list is compared whatever the data. `search_` tells what was found.
     device : None, "cuda", "cuda:1", ... or "cpu"
-        Where rows are processed: None with NumPy, else with PyTorch on one of its devices (extra `torch`). Fitted
-        attributes are NumPy's. Restarts run one after another there. Where a loaded model finds no such device it
-        answers with NumPy.
+        Where rows are processed: None with NumPy, or where the first tensor among the views is; else with PyTorch on one
+        of its devices (extra `torch`). Fitted attributes are NumPy's. Restarts run one after another there. Where a
+        loaded model finds no such device it answers with NumPy.
     engine : "auto", "memory" or "gram"
         How rows are processed: directly, or in Gram space where real views are complete; "auto" takes the cheaper way.
     dtype : "float64" or "float32"
@@ -189,7 +189,7 @@ class SSHIBA(BaseEstimator):
         views : dict of arrays, DataFrames or Series; or one DataFrame, MuData or AnnData
             Frames of pandas (aligned by index), polars or Arrow (row by row). NaN, None, NA and null are missing. One
             DataFrame is split by type: numbers, 0 / 1, and each column of labels a view of its own; or as `views` says,
-            {"blood": ["hb", "wbc"], "sex": Categorical()}.
+            {"blood": ["hb", "wbc"], "sex": Categorical()}. An array may be a tensor of PyTorch or CuPy.
         y : ignored
         checkpoint : path, optional
             Save the best state so far in this file every `checkpoint_minutes`; restarts then run one after another.
