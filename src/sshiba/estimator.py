@@ -92,8 +92,8 @@ class SSHIBA(BaseEstimator):
         does so where a sweep takes less than about 50 milliseconds and no view selects features; None takes the fewest.
         A list is compared whatever the data. `search_` tells what was found.
     device : None, "cuda", "cuda:1", ... or "cpu"
-        Where rows are processed: None with NumPy, or where the first tensor among the views is; else with PyTorch on one
-        of its devices (extra `torch`). Fitted attributes are NumPy's. Restarts run one after another there. Where a
+        Where rows are processed: None with NumPy, or where the first tensor among the views is; else with PyTorch on
+        one of its devices (extra `torch`). Fitted attributes are NumPy's. Restarts run one after another there. Where a
         loaded model finds no such device it answers with NumPy.
     engine : "auto", "memory" or "gram"
         How rows are processed: directly, or in Gram space where real views are complete; "auto" takes the cheaper way.
