@@ -14,6 +14,7 @@ from cases import Problem, make_problem
 
 from sshiba.core.arrays import to_numpy
 from sshiba.core.blocks import Block
+from sshiba.core.devices import HOST
 from sshiba.core.global_step import global_step
 from sshiba.core.latent_step import start_x
 from sshiba.core.local_step import Settled, local_step, prepare_z, settle, update_z
@@ -31,6 +32,7 @@ VIEWS: dict[str, list[View]] = {
 }
 WIDTHS = {"real": [5, 4], "binary": [5, 4, 4], "categorical": [5, 2], "all": [5, 4, 4, 3]}
 STEPS = 3
+FEW_ROWS = 1500  # bytes of two to five rows
 every_kind = pytest.mark.parametrize("kind", VIEWS)
 every_hole = pytest.mark.parametrize("holes", ["none", "rows", "cells"])
 both_ways = pytest.mark.parametrize("missing", ["exact", "mean-field"])
@@ -96,7 +98,10 @@ def rounds(problem: Problem) -> Iterator[tuple[Posterior, Messages, list, list[S
 
 
 def check_local_step(problem: Problem, convert: Convert) -> None:
-    """q(x) at the start, then q(x) and all statistics of every block, several steps in a row; also with q(x) held."""
+    """q(x) at the start, then q(x) and all statistics of every block, several steps in a row.
+
+    Also with q(x) held, and with few rows at a time.
+    """
     blocks = convert(list(problem.rows.blocks))
     first = make_messages(problem.posterior, problem.spec, problem.rows.groups)
     x = [start_x(block, convert(first)) for block in blocks]
@@ -106,8 +111,11 @@ def check_local_step(problem: Problem, convert: Convert) -> None:
         steps = [local_step(block, q, told) for block, q in zip(blocks, x)]
         assert_same(steps, list(zip(expected, parts)))
         x = [q for q, _ in steps]
-    held = [local_step(block, q, told, hold_x=True) for block, q in zip(blocks, x)]
-    assert_same(held, [local_step(block, q, messages, True) for block, q in zip(problem.rows.blocks, expected)])
+    for part_bytes, hold_x in ((HOST.part_bytes, True), (FEW_ROWS, False)):
+        pairs = zip((replace(block, part_bytes=part_bytes) for block in problem.rows.blocks), expected)
+        ours = zip((replace(block, part_bytes=part_bytes) for block in blocks), x)
+        steps = [local_step(block, q, told, hold_x) for block, q in ours]
+        assert_same(steps, [local_step(block, q, messages, hold_x) for block, q in pairs])
 
 
 def check_predictions(problem: Problem, convert: Convert) -> None:

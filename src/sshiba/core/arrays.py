@@ -1,4 +1,4 @@
-"""The few functions that the array API standard lacks or NumPy is slow at, for NumPy and PyTorch arrays."""
+"""The few functions that the array API standard lacks or NumPy is slow at, for arrays of any library."""
 
 from __future__ import annotations
 

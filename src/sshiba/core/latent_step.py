@@ -58,7 +58,8 @@ def update_view_x(rows: RowView, xi: Array | None, y: Array, message: Message) -
 def infer_seen_rows(rows: RowView, seen: Array, y: Array, message: Message) -> LatentX:
     """q(x) of a view whose rows are seen or missing as a whole: only of those that are seen."""
     xp = array_namespace(y)
-    found = message.likelihood.infer_x(*(xp.take(v, seen, axis=0) for v in (rows.target, y)), message.tau, None)
+    target, seen_y = xp.take(rows.target, seen, axis=0), xp.take(y, seen, axis=0)
+    found = message.likelihood.infer_x(target, seen_y, message.tau, None)
     return LatentX(place_rows(found.mean, seen, y.shape[0]), xp.sum(found.second, axis=0), xp.sum(found.bound))
 
 
