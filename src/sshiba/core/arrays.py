@@ -1,4 +1,4 @@
-"""The few functions that the array API standard lacks or NumPy is slow at, for NumPy and PyTorch arrays."""
+"""The few functions that the array API standard lacks or NumPy is slow at, for arrays of any library."""
 
 from __future__ import annotations
 
@@ -23,20 +23,23 @@ def array_namespace(array: Any) -> Any:
 
 def log_ndtr(x: Any) -> Any:
     """log Φ(x), accurate far into the lower tail."""
-    if is_torch_array(x):
-        import torch
-
-        return torch.special.log_ndtr(x)
-    return scipy.special.log_ndtr(x)
+    return _special("log_ndtr", x)
 
 
 def erfcx(x: Any) -> Any:
     """exp(x²) erfc(x)."""
+    return _special("erfcx", x)
+
+
+def _special(name: str, x: Any) -> Any:
+    """A function that SciPy and PyTorch have under one name."""
+    if type(x) is np.ndarray:
+        return getattr(scipy.special, name)(x)
     if is_torch_array(x):
         import torch
 
-        return torch.special.erfcx(x)
-    return like(scipy.special.erfcx(to_numpy(x)), x)
+        return getattr(torch.special, name)(x)
+    return like(getattr(scipy.special, name)(to_numpy(x)), x)
 
 
 def log_sigmoid(x: Any) -> Any:
@@ -67,6 +70,24 @@ def zeros(shape: tuple[int, ...], other: Any) -> Any:
 
 def eye(n: int, other: Any) -> Any:
     return array_namespace(other).eye(n, dtype=other.dtype, device=device(other))
+
+
+def take_columns(array: Any, places: np.ndarray) -> Any:
+    """Columns of a matrix by their places, which are on the host."""
+    xp = array_namespace(array)
+    return xp.take(array, xp.asarray(places, device=device(array)), axis=1)
+
+
+def place_rows(values: Any, places: Any, n: int) -> Any:
+    """`values` as these of n rows, 0 in the others; `places` rise."""
+    if is_numpy_array(values) or is_torch_array(values):  # several times as fast
+        out = zeros((n, *values.shape[1:]), values)
+        out[places] = values
+        return out
+    xp, rows = array_namespace(values), arange(n, values)
+    nearest = xp.clip(xp.searchsorted(places, rows), max=places.shape[0] - 1)
+    found = xp.reshape(xp.take(places, nearest) == rows, (n, *(1 for _ in values.shape[1:])))
+    return xp.where(found, xp.take(values, nearest, axis=0), 0.0)
 
 
 def inverse_root(precision: Any) -> tuple[Any, Any]:

@@ -38,13 +38,14 @@ class RowView:
 
     def rows(self, some: slice) -> RowView:
         """Some of the rows; sums over all of them stay as they are."""
-        holes, seen = None if self.holes is None else self.holes[some], self.seen
+        holes, seen = None if self.holes is None else self.holes[some, ...], self.seen
         if seen is not None:
-            first, last = (int((seen < edge).sum()) for edge in (some.start, some.stop))
+            xp = array_namespace(seen)
+            first, last = (int(xp.count_nonzero(seen < edge)) for edge in (some.start, some.stop))
             seen = seen[first:last] - some.start
-        observed = self.observed if self.observed.shape[0] == 1 else self.observed[some]
-        present = self.present and (seen is None or len(seen) > 0)
-        return replace(self, target=self.target[some], observed=observed, holes=holes, seen=seen, present=present)
+        observed = self.observed if self.observed.shape[0] == 1 else self.observed[some, ...]
+        present = self.present and (seen is None or seen.shape[0] > 0)
+        return replace(self, target=self.target[some, ...], observed=observed, holes=holes, seen=seen, present=present)
 
 
 @dataclass(frozen=True)
@@ -98,7 +99,7 @@ class Block:
         if some == slice(0, self.n):
             return self
         views = tuple(view.rows(some) for view in self.views)
-        observed = self.observed if self.shared else self.observed[some]
+        observed = self.observed if self.shared else self.observed[some, ...]
         return replace(self, n=some.stop - some.start, views=views, observed=observed)
 
 
@@ -114,7 +115,7 @@ def latent_x(x: LocalX, i: int) -> LatentX:
 
 def rows_of_x(x: LocalX, some: slice) -> LocalX:
     """q(x) of some of the rows; their sums are not known."""
-    return tuple(q and LatentX(q.mean[some], None, None, None if q.xi is None else q.xi[some]) for q in x)
+    return tuple(q and LatentX(q.mean[some, ...], None, None, None if q.xi is None else q.xi[some, ...]) for q in x)
 
 
 def join_x(parts: Sequence[LocalX]) -> LocalX:

@@ -24,7 +24,7 @@ from math import log, pi
 
 import numpy as np
 
-from .arrays import add_product, array_namespace, eye, to_numpy, zeros
+from .arrays import add_product, array_namespace, eye, place_rows, take_columns, to_numpy, zeros
 from .blocks import Block, LocalX, RowView
 from .likelihoods import XUpdate
 from .messages import Message, Messages
@@ -48,7 +48,7 @@ def update_view_x(rows: RowView, xi: Array | None, y: Array, message: Message) -
     """q(x) of one view at y = <z><w> + <b>."""
     if not rows.present:
         nothing = zeros(y.shape, y)
-        return LatentX(nothing, nothing[0], nothing[0, 0], xi)
+        return LatentX(nothing, nothing[0, :], nothing[0, 0], xi)
     if message.likelihood.whole_rows and rows.seen is not None:
         return infer_seen_rows(rows, rows.seen, y, message)
     found = message.likelihood.infer_x(rows.target, y, message.tau, xi)
@@ -58,10 +58,9 @@ def update_view_x(rows: RowView, xi: Array | None, y: Array, message: Message) -
 def infer_seen_rows(rows: RowView, seen: Array, y: Array, message: Message) -> LatentX:
     """q(x) of a view whose rows are seen or missing as a whole: only of those that are seen."""
     xp = array_namespace(y)
-    found = message.likelihood.infer_x(rows.target[seen], y[seen], message.tau, None)
-    mean = zeros(y.shape, y)
-    mean[seen] = found.mean
-    return LatentX(mean, xp.sum(found.second, axis=0), xp.sum(found.bound))
+    target, seen_y = xp.take(rows.target, seen, axis=0), xp.take(y, seen, axis=0)
+    found = message.likelihood.infer_x(target, seen_y, message.tau, None)
+    return LatentX(place_rows(found.mean, seen, y.shape[0]), xp.sum(found.second, axis=0), xp.sum(found.bound))
 
 
 def leave_out_holes(rows: RowView, x: XUpdate) -> LatentX:
@@ -69,7 +68,7 @@ def leave_out_holes(rows: RowView, x: XUpdate) -> LatentX:
     xp = array_namespace(x.mean)
     mean, second, bound = x.mean, x.second, x.bound
     if not rows.complete:
-        seen = rows.observed[:, rows.groups.index]
+        seen = take_columns(rows.observed, rows.groups.index)
         seen_bound = seen if bound.shape[1] == mean.shape[1] else rows.observed
         mean, second, bound = (xp.where(m, v, 0.0) for m, v in ((seen, mean), (seen, second), (seen_bound, bound)))
     return LatentX(mean, xp.sum(second, axis=0), xp.sum(bound), x.xi)
@@ -146,17 +145,17 @@ class LatentView:
     def follow(self, z: Array, x: Array) -> Array:
         """<z> of new <x>, (n, D)."""
         step = x - self.x.mean
-        return add_product(z, step, self.gain[0]) if self.gain.shape[0] == 1 else z + self.moved_z(step)
+        return add_product(z, step, self.gain[0, ...]) if self.gain.shape[0] == 1 else z + self.moved_z(step)
 
     def moved_z(self, step: Array) -> Array:
         """What a step of <x>, (n, D), does to <z>."""
-        return step @ self.gain[0] if self.gain.shape[0] == 1 else (step[:, None, :] @ self.gain)[:, 0, :]
+        return step @ self.gain[0, ...] if self.gain.shape[0] == 1 else (step[:, None, :] @ self.gain)[:, 0, :]
 
 
 def latent_view(rows: RowView, message: Message, x: LatentX, cov: Array) -> LatentView:
     """`cov` is that of z given x, (r, K, K)."""
-    seen = None if rows.complete else rows.observed[:, rows.groups.index]
-    return LatentView(rows, message, x, message.loading[None] @ cov, seen)
+    seen = None if rows.complete else take_columns(rows.observed, rows.groups.index)
+    return LatentView(rows, message, x, message.loading[None, ...] @ cov, seen)
 
 
 @dataclass(frozen=True)
@@ -208,7 +207,7 @@ def _update_one_by_one(
     for i, d in waiting:
         view, found, one = views[i], cells[i], slice(d, d + 1)
         alone = view.alone[:, one]
-        new = _infer_cells(view, y[i][:, one] + moved @ view.message.w_mean[one].T, one)
+        new = _infer_cells(view, y[i][:, one] + moved @ view.message.w_mean[one, :].T, one)
         moved = moved + xp.where(alone, new.mean - view.x.mean[:, one], 0.0) * view.gain[:, d, :]
         for name in ("mean", "second", "bound", "xi"):
             if getattr(new, name) is not None:
@@ -229,17 +228,20 @@ def _infer_classes(view: LatentView, y: Array, each: bool) -> LatentStep:
     """q(x) of rows that are one observation each; tau is 1."""
     xp, rows, copies = array_namespace(y), view.rows, view.message.copies
     own = view.gain.shape[0] > 1
-    some = slice(None) if rows.seen is None else rows.seen
-    gain = view.gain[some] if own else view.gain
+
+    def some(values: Array) -> Array:
+        return values if rows.seen is None else xp.take(values, rows.seen, axis=0)
+
+    gain = some(view.gain) if own else view.gain
     r, n_features, n_components = gain.shape
     flat = xp.reshape(gain, (r * n_features, n_components))  # one product is faster than one for each row
     told = xp.reshape(flat @ view.message.w_mean.T, (r, n_features, n_features))
     precision = eye(n_features, y) - told / copies
-    found = view.message.likelihood.infer_rows(rows.target[some], view.x.mean[some], y[some], precision, each or own)
+    present = some(rows.target), some(view.x.mean), some(y)
+    found = view.message.likelihood.infer_rows(*present, precision, each or own)
     mean, cov = found.mean, found.cov
     if rows.seen is not None:
-        mean, cov = zeros(y.shape, y), zeros((*y.shape, y.shape[1]), y)
-        mean[some], cov[some] = found.mean, found.cov
+        mean, cov = (place_rows(v, rows.seen, y.shape[0]) for v in (mean, cov))
     diagonal = xp.sum(xp.sum(cov, axis=0) * eye(y.shape[1], y), axis=1)
     return LatentStep(LatentX(mean, xp.sum(mean**2, axis=0) + diagonal, xp.sum(found.bound)), cov=cov / copies)
 
@@ -247,7 +249,7 @@ def _infer_classes(view: LatentView, y: Array, each: bool) -> LatentStep:
 def _nothing(view: LatentView) -> LatentX:
     """q(x) of a view that no row of the block has."""
     nothing = zeros(view.x.mean.shape, view.x.mean)
-    return LatentX(nothing, nothing[0], nothing[0, 0], view.x.xi)
+    return LatentX(nothing, nothing[0, :], nothing[0, 0], view.x.xi)
 
 
 def added_zz(view: LatentView, step: LatentStep) -> Array:
@@ -258,7 +260,7 @@ def added_zz(view: LatentView, step: LatentStep) -> Array:
     assert step.var is not None
     if gain.shape[0] > 1:
         return xp.matrix_transpose(gain) @ (step.var[:, :, None] * gain)
-    outer = gain[0][:, :, None] * gain[0][:, None, :]
+    outer = gain[0, :, :, None] * gain[0, :, None, :]
     return xp.reshape(step.var @ xp.reshape(outer, (outer.shape[0], -1)), (step.var.shape[0], *outer.shape[1:]))
 
 

@@ -57,7 +57,7 @@ def update_z(block: Block, x: LocalX, known: ZGivenX, messages: Messages) -> Arr
             evidence = add_product(evidence, latent.mean, message.loading)
     if evidence.shape[0] < block.n:  # no view says anything of these rows
         evidence = evidence + zeros((block.n, 1), evidence)
-    return evidence @ known.cov[0] if block.shared else (evidence[:, None, :] @ known.cov)[:, 0, :]
+    return evidence @ known.cov[0, ...] if block.shared else (evidence[:, None, :] @ known.cov)[:, 0, :]
 
 
 # ------------------------------------------------------------------------------------------------------- statistics
@@ -203,7 +203,7 @@ def sum_z(block: Block, z: Array, known: ZGivenX, spread: Spread | None = None) 
     """The sums of z; `spread` is that of `follow_x`."""
     xp = array_namespace(z)
     if block.shared:
-        z_rows, zz_rows = xp.sum(z, axis=0, keepdims=True), (block.n * known.cov[0] + z.T @ z)[None]
+        z_rows, zz_rows = xp.sum(z, axis=0, keepdims=True), (block.n * known.cov[0, ...] + z.T @ z)[None, ...]
     else:
         z_rows, zz_rows = z, known.cov + z[:, :, None] * z[:, None, :]
     xz: list[Array] = [0.0] * len(block.views)
@@ -224,7 +224,7 @@ def sum_patterns(block: Block, z_rows: Array, zz_rows: Array, logdet: Array) -> 
     views, start = [], 0
     for rows in block.views:
         own = slice(start, start + len(rows.groups))
-        views.append((n[own], z_sum[own], zz[own]))
+        views.append((n[own], z_sum[own, ...], zz[own, ...]))
         start = own.stop
     return ZSums(xp.sum(zz_rows, axis=0), xp.sum(logdet) * rows_each, tuple(views))
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from .arrays import array_namespace, like
+from .arrays import array_namespace, like, take_columns
 from .likelihoods import PredictiveX
 from .state import Array, Fixed, ViewPosterior
 
@@ -34,7 +34,7 @@ class PredictiveView:
     def x(self, z_mean: Array, z_cov: Array) -> PredictiveX:
         xp = array_namespace(z_mean)
         w, b = like(self.view.w_mean, z_mean), like(self.view.b_mean, z_mean)
-        z_factor = w[None] @ xp.linalg.cholesky(z_cov)
+        z_factor = w[None, ...] @ xp.linalg.cholesky(z_cov)
         own_var = self.weight_variance(z_mean, z_cov) + like(self.view.b_var, z_mean)
         return PredictiveX(z_mean @ w.T + b, z_factor, own_var, like(self.noise_var, z_mean))
 
@@ -43,16 +43,17 @@ class PredictiveView:
 
         Where all features share one basis, Σ_k s_dk E[(Bᵀz)_k²], in n·K·(K + D); else one product, n·K²·D/2.
         """
-        xp, cov = array_namespace(z_mean), self.view.w_cov
+        xp, w_cov = array_namespace(z_mean), self.view.w_cov
         if self.flat_covs is None:
-            basis = like(cov.basis[0], z_mean)
+            basis = like(w_cov.basis[0], z_mean)
             square = (z_mean @ basis) ** 2 + xp.sum(basis * (z_cov @ basis), axis=-2)
-            return square @ like(cov.spread, z_mean).T
+            return square @ like(w_cov.spread, z_mean).T
         flat = like(self.flat_covs, z_mean)
-        rows, columns = np.triu_indices(z_mean.shape[1])
-        if z_cov.shape[0] == 1:
-            return (z_mean[:, rows] * z_mean[:, columns]) @ flat + z_cov[:, rows, columns] @ flat
-        return (z_mean[:, rows] * z_mean[:, columns] + z_cov[:, rows, columns]) @ flat
+        k = z_mean.shape[1]
+        rows, columns = np.triu_indices(k)
+        square = take_columns(z_mean, rows) * take_columns(z_mean, columns)
+        cov = take_columns(xp.reshape(z_cov, (z_cov.shape[0], k * k)), k * rows + columns)
+        return square @ flat + cov @ flat if cov.shape[0] == 1 else (square + cov) @ flat
 
 
 def noise_variance(view: ViewPosterior) -> np.ndarray:

@@ -90,7 +90,7 @@ def gram_step(
     static, latent = static_columns(whole)
     xp = array_namespace(gram.second)
     known = z_covariance(whole.observed, messages)
-    cov, c = known.cov[0], (known.offset @ known.cov[0])[0]
+    cov, c = known.cov[0, ...], (known.offset @ known.cov[0, ...])[0, :]
     B_s = xp.concat([messages.views[i].loading for i in static]) @ cov
     xz_s = gram.second @ B_s - gram.first[:, None] * c  # (S, K): Σ x zᵀ of the static features, to be completed
     z_sum = gram.first @ B_s - whole.n * c
@@ -110,7 +110,7 @@ def gram_step(
         start = 0
         for k, i in enumerate(latent):
             part = slice(start, start + messages.views[i].w_mean.shape[0])
-            sums[i] = XSums(found.cross.first[part], xz_t[part], found.second[part], found.bound[k])
+            sums[i] = XSums(found.cross.first[part], xz_t[part, :], found.second[part], found.bound[k])
             start = part.stop
         new, cross = found.x, found.cross
     # ZᵀZ = Bᵀ(XᵀZ) − c(Σz)ᵀ
@@ -119,9 +119,9 @@ def gram_step(
     start = 0
     for i in static:
         stop = start + whole.views[i].groups.index.shape[0]
-        sums[i] = XSums(whole.views[i].x_sum, xz_s[start:stop], whole.views[i].xx, zeros((), xz_s))
+        sums[i] = XSums(whole.views[i].x_sum, xz_s[start:stop, :], whole.views[i].xx, zeros((), xz_s))
         start = stop
-    z_sums = sum_patterns(whole, z_sum[None], (whole.n * cov + zz)[None], known.logdet)
+    z_sums = sum_patterns(whole, z_sum[None, :], (whole.n * cov + zz)[None, ...], known.logdet)
     stats = assemble(whole, z_sums, [s for s in sums if s is not None])
     return new, cross, stats
 
@@ -168,7 +168,7 @@ def _latent_pass(
                 for i, view, step, a, b in zip(latent, views, steps, edges, edges[1:]):
                     latents[i] = step.x
                     if view.rows.present:
-                        pulled[a:b] = added_sums(view, step)[1]
+                        pulled[a:b, :] = added_sums(view, step)[1]
             else:
                 for i, y_i in zip(latent, predictors):
                     latents[i] = update_view_x(block.views[i], latent_x(old, i).xi, y_i, messages.views[i])

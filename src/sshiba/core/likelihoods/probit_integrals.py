@@ -113,7 +113,8 @@ def probit_curvature(y: Array, target: Array, each: bool) -> tuple[Array, Array,
 def _in_parts(y: Array, target: Array) -> Iterator[tuple[Array, Array]]:
     """Some rows at a time: each has an array of nodes times classes."""
     n = max(1, (HOST_BYTES if is_numpy_array(y) else DEVICE_BYTES) // (8 * n_nodes(y.shape[1]) * y.shape[1]))
-    return ((y[i : i + n], target[i : i + n]) for i in range(0, max(1, y.shape[0]), n))
+    parts = (slice(i, min(i + n, y.shape[0])) for i in range(0, max(1, y.shape[0]), n))
+    return ((y[part, :], target[part]) for part in parts)
 
 
 def _joined(parts: Sequence[Array]) -> Array:
@@ -156,7 +157,7 @@ def _curvature(y: Array, target: Array, each: bool) -> tuple[Array, Array, Array
         flat = xp.reshape(roots, (-1, n_classes))
         inner = (flat.T @ flat) * (1 - diagonal) + xp.sum(own, axis=0) * diagonal - mills.T @ mills
         to_true = across.T @ true
-        hessian = (inner - to_true - to_true.T + (whole @ true) * diagonal)[None]
+        hessian = (inner - to_true - to_true.T + (whole @ true) * diagonal)[None, ...]
     return log_xi, _gradient(mills, is_true), trace, hessian
 
 
@@ -223,7 +224,7 @@ def array_integrals(y: Array, target: Array, with_roots: bool, n: int) -> ClassI
             mixed = mixed + scaled * (xp.sum(rho, axis=1, keepdims=True) - rho)
             roots.append(xp.sqrt(weight)[:, None] * rho)
     mills, own, mixed = (values / total[:, None] for values in (mills, own, mixed))
-    stacked = xp.stack(roots, axis=1) / xp.sqrt(total)[:, None, None] if roots else y[:0]
+    stacked = xp.stack(roots, axis=1) / xp.sqrt(total)[:, None, None] if roots else y[:0, :]
     return ClassIntegrals(top + xp.log(total) + log_spacing(n), mills, own, mixed, stacked)
 
 

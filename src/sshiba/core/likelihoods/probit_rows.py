@@ -70,7 +70,7 @@ def row_moments(form: RowForm, log_xi: Array, step: Array, trace: Array, hessian
     bound = log_xi + 0.5 * (constants + quad)
     count = n if hessian.shape[0] < n else 1  # a sum over rows has all of its terms so often, and one p, p_c and k
     V = (count * (eye(n_classes, step) - 1 / n_classes) + hessian) / form.p[: hessian.shape[0], None, None]
-    k, p_c = form.k[: hessian.shape[0]], form.p_c[: hessian.shape[0]]
+    k, p_c = form.k[: hessian.shape[0], :], form.p_c[: hessian.shape[0]]
     along = xp.sum(V * k[:, None, :], axis=2)
     whole = xp.sum(along * k, axis=1) + count / p_c
     return mean, V + along[:, :, None] + along[:, None, :] + whole[:, None, None], bound
