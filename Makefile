@@ -54,9 +54,9 @@ test-browser: setup  ## the report in a real browser (installs playwright, and D
 	NEEDS_BROWSER=1 $(BIN)/python -m pytest tests/test_report.py
 
 # The version that is tested; users may have any that the extra `torch` allows.
-test-torch: setup  ## the kernels on PyTorch tensors (installs the CPU build)
+test-torch: setup  ## the kernels on PyTorch tensors, on CUDA where there is a device (installs the CPU build)
 	$(BIN)/python -m pip install --quiet torch==2.13.0
-	NEEDS_TORCH=1 $(BIN)/python -m pytest tests/test_torch.py tests/test_devices.py
+	NEEDS_TORCH=1 $(BIN)/python -m pytest tests/test_torch.py tests/test_devices.py tests/test_cuda_kernels.py
 
 docs: setup  ## the documentation, its tutorials run while it is built: out/docs/index.html
 	$(BIN)/python -m pip install --quiet -e '.[docs]'
