@@ -3,18 +3,13 @@
 import numpy as np
 import pytest
 
-torch = pytest.importorskip("torch", reason="needs PyTorch: make test-torch")
-if not torch.cuda.is_available():
-    pytest.skip("needs a CUDA device", allow_module_level=True)
+from sshiba.core.arrays import cuda_kernels, inverse_positive
+from sshiba.core.likelihoods import Threshold
+from sshiba.core.likelihoods.probit_grid import n_nodes
+from sshiba.core.likelihoods.probit_integrals import array_integrals, class_integrals, probit_curvature
 
-from sshiba.core.arrays import cuda_kernels, inverse_positive  # noqa: E402
-from sshiba.core.likelihoods import Threshold  # noqa: E402
-from sshiba.core.likelihoods.probit_grid import n_nodes  # noqa: E402
-from sshiba.core.likelihoods.probit_integrals import (  # noqa: E402
-    array_integrals,
-    class_integrals,
-    probit_curvature,
-)
+torch = pytest.importorskip("torch", reason="needs PyTorch: make test-torch")
+pytestmark = pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA device")
 
 
 def there(values: np.ndarray) -> "torch.Tensor":
