@@ -5,6 +5,8 @@ Each check takes `convert`, which makes such arrays of NumPy's; `converted` carr
 
 from collections.abc import Callable, Iterator
 from dataclasses import fields, is_dataclass, replace
+from functools import reduce
+from operator import add
 from typing import Any
 
 import numpy as np
@@ -141,7 +143,7 @@ def check_gram_space(problem: Problem, convert: Convert) -> None:
     for part in parts:
         blocks = problem.rows.blocks[part.blocks]
         our_blocks, whole = convert(list(blocks)), convert(part.summary)
-        gram = take_gram(our_blocks)
+        gram = reduce(add, map(take_gram, our_blocks))
         assert_same(gram, part.gram)
         messages = make_messages(problem.posterior, problem.spec, problem.rows.groups)
         x = [start_x(block, messages) for block in blocks]

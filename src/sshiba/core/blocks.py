@@ -29,12 +29,9 @@ class RowView:
     present: bool = True  # is anything of this view observed in the block?
     complete: bool = False  # is all of it?
     seen: Array | None = None  # of whole rows that are seen or missing: places of the seen ones
-    x_sum: Array | None = None  # of a real view without mean-field holes: constants, taken once
+    is_static: bool = False  # a real view without mean-field holes: x is the data
+    x_sum: Array | None = None  # Σx and Σx² of a static view, taken once
     xx: Array | None = None
-
-    @property
-    def is_static(self) -> bool:
-        return self.x_sum is not None
 
     def rows(self, some: slice) -> RowView:
         """Some of the rows; sums over all of them stay as they are."""

@@ -8,6 +8,9 @@ from typing import Any
 import numpy as np
 
 from .arrays import array_namespace, to_numpy, zeros
+from .holes import Holes
+
+RowPlaces = slice | np.ndarray  # which rows of a view
 
 
 @dataclass(frozen=True, eq=False)
@@ -20,6 +23,33 @@ class CodedView:
 
     target: Any  # a tensor where the user gave one that is on a device
     observed: np.ndarray | None
+
+    @property
+    def n_rows(self) -> int:
+        return len(self.target)
+
+    @property
+    def ndim(self) -> int:
+        return self.target.ndim
+
+    @property
+    def dtype(self) -> str:
+        return str(self.target.dtype).removeprefix("torch.")
+
+    @property
+    def nbytes(self) -> int:
+        return self.target.nbytes + (0 if self.observed is None else self.observed.nbytes)
+
+    @property
+    def in_memory(self) -> bool:
+        return True
+
+    def read(self, rows: RowPlaces) -> CodedView:
+        """Some of the rows, without a copy where they follow one another."""
+        return CodedView(self.target[rows], None if self.observed is None else self.observed[rows])
+
+    def holes(self, n_features: int) -> Holes:
+        return Holes.of(self.observed, n_features)
 
     def take(self, rows: np.ndarray | None) -> CodedView:
         """These rows, -1 being a row that this view does not have; None: all as they are."""
@@ -58,6 +88,12 @@ class CodedView:
     def observed_rows(self) -> np.ndarray:
         """Which rows have anything of this view, (N,) bool."""
         return np.ones(len(self.target), dtype=bool) if self.observed is None else np.asarray(self.observed.any(axis=1))
+
+    def count_observed(self, n_features: int) -> np.ndarray:
+        """How many rows have each feature, (D,)."""
+        if self.observed is None:
+            return np.full(n_features, self.n_rows)
+        return np.broadcast_to(self.observed.sum(axis=0), n_features)
 
 
 def shrink_mask(observed: np.ndarray) -> np.ndarray | None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 from collections import deque
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import contextmanager
 from typing import Any
@@ -73,6 +73,18 @@ def in_threads(job: Callable[..., Any], *arguments: Sequence[Any]) -> Iterator[A
         for parts in zip(*arguments):
             waiting.append(threads.submit(job, *parts))
             if len(waiting) > 2 * workers:
+                yield waiting.popleft().result()
+        while waiting:
+            yield waiting.popleft().result()
+
+
+def read_ahead(job: Callable[[Any], Any], items: Iterable[Any]) -> Iterator[Any]:
+    """`map` on a thread of its own, which is one result ahead: the next is read while one is worked on."""
+    with ThreadPoolExecutor(1) as thread:
+        waiting: deque[Future] = deque()
+        for item in items:
+            waiting.append(thread.submit(job, item))
+            if len(waiting) > 1:
                 yield waiting.popleft().result()
         while waiting:
             yield waiting.popleft().result()

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from ..core.coded import CodedView
 from ..core.devices import HOST, Device
 from ..core.spec import ModelSpec
+from ..core.streamed import AnyView
 from .memory import MemoryRows
 from .protocol import Rows
 
@@ -14,7 +14,7 @@ ENGINES = ("auto", "memory", "gram")
 
 
 def make_rows(
-    data: Sequence[CodedView],
+    data: Sequence[AnyView],
     spec: ModelSpec,
     n_components: int,
     missing: str = "exact",
@@ -27,7 +27,7 @@ def make_rows(
 
     Parameters
     ----------
-    data : sequence of CodedView
+    data : sequence of CodedView or StreamedView
         Aligned views, in the order of `spec.views`.
     n_components : int
         The most factors there will be; sets the size of the blocks.

@@ -29,6 +29,9 @@ class Gram:
     second: Array  # (S, S)
     first: Array  # (S,)
 
+    def __add__(self, other: Gram) -> Gram:
+        return Gram(self.second + other.second, self.first + other.first)
+
 
 @dataclass(frozen=True)
 class Cross:
@@ -45,14 +48,10 @@ def static_columns(block: Block) -> tuple[list[int], list[int]]:
     return static, [i for i in range(len(block.views)) if i not in static]
 
 
-def take_gram(blocks: Sequence[Block]) -> Gram:
-    """One pass over the rows, in double precision whatever they are stored in."""
-    second: Array = 0.0
-    first: Array = 0.0
-    for block in blocks:
-        X = static_features(block)
-        second, first = second + X.T @ X, first + array_namespace(X).sum(X, axis=0)
-    return Gram(second, first)
+def take_gram(block: Block) -> Gram:
+    """The products of a block, in double precision whatever its rows are stored in."""
+    X = static_features(block)
+    return Gram(X.T @ X, array_namespace(X).sum(X, axis=0))
 
 
 def static_features(block: Block) -> Array:

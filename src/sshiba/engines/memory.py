@@ -14,18 +14,22 @@ from ..core.arrays import array_namespace, to_numpy
 from ..core.blocks import Block, LocalX, RowView, as_float, join_x, rows_of_x
 from ..core.coded import CodedView
 from ..core.devices import HOST, Device
+from ..core.holes import Holes
 from ..core.latent_step import start_x
 from ..core.local_step import Settled, local_step, settle, z_covariance
 from ..core.messages import Messages, make_messages
-from ..core.spec import ModelSpec
+from ..core.spec import ModelSpec, ViewSpec
 from ..core.start import random_posterior
-from ..core.state import Array, ColumnGroups, Posterior, Stats
-from ..core.threads import in_threads
+from ..core.state import Array, Posterior, Stats
+from ..core.streamed import AnyView, StreamedView
+from ..core.threads import in_threads, read_ahead
 from .gram import Cross, Gram, gram_step, static_columns, take_cross, take_gram
-from .patterns import arrange_rows, column_groups
+from .patterns import arrange_rows
 from .placed import PlacedBlocks, Room
 from .principal import RowProducts, principal_directions
 from .protocol import MAX_ROUNDS, Z_TOL, RowPosterior
+
+MOST_PASSES = 8  # over rows that are read, for patterns of holes that lie apart
 
 
 @dataclass(frozen=True)
@@ -63,7 +67,7 @@ class MemoryRows:
 
     def __init__(
         self,
-        data: Sequence[CodedView],
+        data: Sequence[AnyView],
         spec: ModelSpec,
         n_components: int,
         missing: str = "exact",
@@ -75,56 +79,88 @@ class MemoryRows:
         keep_freed_memory()
         self.device, self.portable = device, device.is_host
         n_components = max(n_components, 1)  # only the sizes of blocks depend on it
-        self.spec = spec
-        self.n_rows = len(data[0].target)
-        masks = [view.observed if missing == "exact" else None for view in data]
-        columns = [column_groups(mask, view.n_features) for mask, view in zip(masks, spec.views)]
-        self.groups = tuple(groups for groups, _ in columns)
-        # What a row needs besides its data: the latent x and what is made of it, and copies in double precision of what
-        # is stored in single.
-        width = sum(
-            (3 if own.likelihood.latent else str(view.target.dtype).endswith("32")) * own.n_features
-            for view, own in zip(data, spec.views)
-        )
+        self.data, self.spec, self.missing = data, spec, missing
+        self.n_rows = data[0].n_rows
+        self.in_memory = all(view.in_memory for view in data)
+        widths = [view.n_features for view in spec.views]
+        holes = [view.holes(d) for view, d in zip(data, widths)]
+        self.complete = [own.complete for own in holes]
+        self.holes = holes if missing == "exact" else [Holes.none(d) for d in widths]
+        self.groups = tuple(holes.groups for holes in self.holes)
         min_shared = min_shared or max(8, int(device.worth_a_block // n_components**3))
-        self.order, parts = arrange_rows([seen for _, seen in columns], self.n_rows, min_shared)
-        in_order = np.array_equal(self.order, np.arange(self.n_rows))
+        if not self.in_memory:  # rows that are read lie as they come, unless there are few patterns
+            min_shared = max(min_shared, self.n_rows // MOST_PASSES)
+        codes = [holes.row_codes for holes in self.holes if holes.row_codes is not None]
+        self.order, parts = arrange_rows(codes, self.n_rows, min_shared)
+        self.in_order = np.array_equal(self.order, np.arange(self.n_rows))
         self.slices: list[slice] = []  # the places of each block in `order`
-        self.blocks = PlacedBlocks(device, [])
+        self.blocks = PlacedBlocks(device, [], None if self.in_memory else self._read)
         self.parts: list[Part] = []
-        self.room = Room(device, sum(v.target.nbytes + getattr(v.observed, "nbytes", 0) for v in data if v.on_host))
+        self.room = Room(device, sum(view.nbytes for view in data if view.on_host and view.in_memory))
         for part, shared in parts:
-            first = len(self.blocks)
-            bytes_per_row, own_bytes = 8 * (4 * width + 4 * n_components), 0 if shared else 32 * n_components**2
-            # Rows with a covariance each: all in one block where that is small, else blocks that stay in a cache.
-            fits = (part.stop - part.start) * (bytes_per_row + own_bytes) <= device.block_bytes
-            budget = device.block_bytes if shared or fits else device.part_bytes
-            for place in cut(part, block_rows or max(1, budget // (bytes_per_row + own_bytes))):
-                rows = place if in_order else self.order[place]
-                views = tuple(
-                    row_view(view, groups, seen, rows, shared, missing) for view, (groups, seen) in zip(data, columns)
-                )
-                self.slices.append(place)
-                block = Block.of(place.stop - place.start, shared, views, missing, device.part_bytes)
-                self._with_room(partial(self._place, block))
-            self.parts.append(self._make_part(slice(first, len(self.blocks)), engine, n_components))
+            self.parts.append(self._make_part(part, shared, engine, n_components, block_rows))
 
-    def _make_part(self, place: slice, engine: str, n_components: int) -> Part:
-        wanted = choose_gram(engine, self.blocks.stored[place], n_components, self.device)
-        gram = self._with_room(lambda: take_gram(self.blocks[place])) if wanted else None
-        part = Part(place, gram, self.device.put(summarised(self.blocks.stored[place])))
+    def _make_part(self, rows: slice, shared: bool, engine: str, n_components: int, block_rows: int | None) -> Part:
+        """Cut some rows into blocks and keep them, with the sums of their real views; in one pass over the rows."""
+        first, n = len(self.blocks), rows.stop - rows.start
+        places = list(cut(rows, block_rows or self._block_rows(n, shared, n_components)))
+        blocks = (read_ahead if not self.in_memory else map)(partial(self._block, shared=shared), places)
+        wanted, gram = False, None
+        for place, block in zip(places, blocks):
+            if place is places[0]:
+                wanted = choose_gram(engine, block, n, n_components, self.device)
+            gram = self._with_room(partial(self._place, block, wanted, gram))
+            self.slices.append(place)
+        where = slice(first, len(self.blocks))
+        part = Part(where, gram, self.device.put(summarised(self.blocks.stored[where])))
         if part.on_host:
             return self.device.fetch(part)
         return replace(part, shared=to_numpy(part.summary.observed)) if part.summary.shared and gram is None else part
 
-    def _place(self, block: Block) -> None:
-        """Keep a block, with the sums of its real views, where there is room for it."""
-        there = with_sums(self.device.put(block), self.spec, self.device.block_bytes)
-        if not self.room.resident:
+    def _block_rows(self, n: int, shared: bool, n_components: int) -> int:
+        """Rows of a block, of n that may be together: as many as there is room for what a row needs.
+
+        Besides data in memory that is the latent x and what is made of it, copies in double precision of what is stored
+        in single, and rows that are read.
+        """
+        width = sum(
+            (3 if own.likelihood.latent else view.dtype == "float32") * own.n_features
+            for view, own in zip(self.data, self.spec.views)
+        )
+        read = sum(view.row_bytes for view in self.data if isinstance(view, StreamedView))
+        row_bytes = 8 * (4 * width + 4 * n_components) + 2 * read + (0 if shared else 32 * n_components**2)
+        # Rows with a covariance each: all in one block where that is small, else blocks that stay in a cache.
+        large = shared or not self.in_memory or n * row_bytes <= self.device.block_bytes
+        return max(1, (self.device.block_bytes if large else self.device.part_bytes) // row_bytes)
+
+    def _block(self, place: slice, shared: bool) -> Block:
+        """Rows at these places of `order`."""
+        rows = place if self.in_order else self.order[place]
+        views = [
+            row_view(view.read(rows), holes, own, shared, self.missing == "exact" or complete)
+            for view, holes, own, complete in zip(self.data, self.holes, self.spec.views, self.complete)
+        ]
+        return Block.of(place.stop - place.start, shared, views, self.missing, self.device.part_bytes)
+
+    def _read(self, i: int) -> Block:
+        """A block that is not in memory."""
+        outline = self.blocks.stored[i]
+        block = self._block(self.slices[i], outline.shared)
+        views = [replace(view, x_sum=own.x_sum, xx=own.xx) for view, own in zip(block.views, outline.views)]
+        return replace(block, views=tuple(views))
+
+    def _place(self, block: Block, wanted: bool, gram: Gram | None) -> Gram | None:
+        """Keep a block, with the sums of its real views, where there is room for it; its products added to `gram`."""
+        there = with_sums(self.device.put(block), self.device.block_bytes)
+        if wanted:
+            own = take_gram(there)
+            gram = own if gram is None else gram + own
+        if not (self.room.resident and self.in_memory):
             sums = [self.device.to_host((view.x_sum, view.xx)) for view in there.views]
             views = tuple(replace(view, x_sum=x, xx=xx) for view, (x, xx) in zip(block.views, sums))
             there = self.device.to_host(replace(block, views=views))
-        self.blocks.stored.append(there)
+        self.blocks.stored.append(there if self.in_memory else outline_of(there))
+        return gram
 
     def _with_room(self, job: Callable[[], Any]) -> Any:
         return self.room.with_room(job, self.blocks)
@@ -155,6 +191,8 @@ class MemoryRows:
         return self._with_room(directions)
 
     def start(self, posterior: Posterior) -> Local:
+        if not self._has_latent:
+            return Local(tuple((None,) * len(self.data) for _ in self.slices), (None,) * len(self.parts))
         messages = self._messages(posterior)
         return self._with_room(lambda: self._with_products(tuple(start_x(block, messages) for block in self.blocks)))
 
@@ -179,7 +217,8 @@ class MemoryRows:
                 x.extend(new)
             else:
                 # Many small matrices gain from threads over blocks, large products from those inside BLAS.
-                run = map if part.summary.shared or len(blocks) == 1 or not self.device.is_host else in_threads
+                one_by_one = part.summary.shared or len(blocks) == 1 or not (self.device.is_host and self.in_memory)
+                run = map if one_by_one else in_threads
                 for q, own in run(partial(local_step, messages=messages, hold_x=hold_x, known=cov), blocks, old):
                     x.append(q)
                     stats = own if stats is None else stats + own
@@ -191,14 +230,14 @@ class MemoryRows:
         return Local(tuple(x), tuple(crosses)), total
 
     def settle(self, posterior: Posterior, local: Local, max_rounds: int = MAX_ROUNDS) -> tuple[Local, bool]:
-        if not self._has_latent(local.x):
+        if not self._has_latent:
             return local, True
         messages = self._messages(posterior)
         settled, converged = [], True
-        for i, block in enumerate(self.blocks.stored):
+        for i, block in enumerate(self.blocks.whole()):
             parts = []
             for some in block.parts(posterior.n_components):
-                found = self._settled(i, some, local, messages, max_rounds, Z_TOL, each=False)
+                found = self._settled(i, block, some, local, messages, max_rounds, Z_TOL, each=False)
                 parts.append(found.x)
                 converged &= found.converged
             settled.append(join_x(parts))
@@ -207,26 +246,34 @@ class MemoryRows:
     def infer(self, posterior: Posterior, local: Local | None = None, z_tol: float = Z_TOL) -> Iterator[RowPosterior]:
         messages = self._messages(posterior)
 
-        def job(i: int, some: slice) -> RowPosterior:
-            found = self._settled(i, some, local, messages, MAX_ROUNDS, z_tol, each=True)
+        def job(i: int, block: Block, some: slice) -> RowPosterior:
+            found = self._settled(i, block, some, local, messages, MAX_ROUNDS, z_tol, each=True)
             return RowPosterior(self.order[self.slices[i]][some], found.z, found.cov(), found.converged)
 
-        for i, block in enumerate(self.blocks.stored):
+        for i, block in enumerate(self.blocks.whole()):
             parts = block.parts(posterior.n_components, own=not block.shared or block.z_follows_x)
             run = in_threads if self.device.is_host else map
-            yield from run(job, [i] * len(parts), parts)
+            yield from run(partial(job, i, block), parts)
 
     def _settled(
-        self, i: int, some: slice, local: Local | None, messages: Messages, rounds: int, z_tol: float, each: bool
+        self,
+        i: int,
+        whole: Block,
+        some: slice,
+        local: Local | None,
+        messages: Messages,
+        rounds: int,
+        z_tol: float,
+        each: bool,
     ) -> Settled:
         """Some rows of a block; without `local` from the start."""
 
         def job() -> Settled:
-            block = self.device.put(self.blocks.stored[i].rows(some))
+            block = self.device.put(whole.rows(some))
             if local is None:
                 x = start_x(block, messages)
             else:
-                x = local.x[i] if block.n == self.blocks.stored[i].n else rows_of_x(local.x[i], some)
+                x = local.x[i] if block.n == whole.n else rows_of_x(local.x[i], some)
             return settle(block, x, messages, rounds, z_tol, each)
 
         return self._with_room(job)
@@ -235,17 +282,17 @@ class MemoryRows:
         return self.device.put_at_once(make_messages(posterior, self.spec, self.groups))
 
     def _with_products(self, x: tuple[LocalX, ...]) -> Local:
-        """q(x) of all blocks with its products in Gram space, where any view is latent."""
-        has_latent = self._has_latent(x)
+        """q(x) of all blocks with its products in Gram space."""
         cross = [
-            take_cross(self.blocks[part.blocks], x[part.blocks]) if part.gram is not None and has_latent else None
+            take_cross(self.blocks[part.blocks], x[part.blocks]) if part.gram is not None else None
             for part in self.parts
         ]
         return Local(x, tuple(cross))
 
-    @staticmethod
-    def _has_latent(x: tuple[LocalX, ...]) -> bool:
-        return any(q is not None for q in (x[0] if x else ()))
+    @property
+    def _has_latent(self) -> bool:
+        """Has any view a q(x)?"""
+        return any(not view.is_static for view in self.parts[0].summary.views) if self.parts else False
 
 
 @dataclass(frozen=True)
@@ -263,21 +310,35 @@ class Part:
         return self.gram is not None and all(view.is_static for view in self.summary.views)
 
 
-def choose_gram(engine: str, blocks: Sequence[Block], n_components: int, device: Device = HOST) -> bool:
-    """Is a sweep over these blocks cheaper in Gram space? By multiplications, and never at the price of memory."""
-    static, latent = static_columns(blocks[0])
-    if not blocks[0].shared or not static or engine == "memory":
+def choose_gram(engine: str, block: Block, n: int, n_components: int, device: Device = HOST) -> bool:
+    """Is a sweep over n rows like those of a block cheaper in Gram space?
+
+    By multiplications, and never at the price of memory.
+    """
+    static, latent = static_columns(block)
+    if not block.shared or not static or engine == "memory":
         return False
     if engine == "gram":
         return True
-    n = sum(block.n for block in blocks)
-    S = sum(len(blocks[0].views[i].groups.index) for i in static)
-    T = sum(len(blocks[0].views[i].groups.index) for i in latent)
+    S = sum(len(block.views[i].groups.index) for i in static)
+    T = sum(len(block.views[i].groups.index) for i in latent)
     direct = n * (2 * (S + 2 * T) * n_components + 2 * n_components**2)
     # Narrow products run at the speed of memory, not of multiplication: T counts for 16 at least.
     gram = (S + T) * ((S + T) * n_components + 2 * n_components**2) + n * (2 * S * max(T, 16) + 3 * T**2 if T else 0)
     fits = max(device.block_bytes, 8 * n * S) >= 8 * S * S
     return fits and gram < direct
+
+
+def outline_of(block: Block) -> Block:
+    """All that is known of a block without its rows; which columns each of them has is not kept either."""
+
+    def masks(observed: Array) -> Array:
+        return observed if block.shared else np.broadcast_to(np.False_, observed.shape)
+
+    views = [
+        replace(v, target=v.target[:0].copy(), observed=masks(v.observed), holes=None, seen=None) for v in block.views
+    ]
+    return replace(block, views=tuple(views), observed=masks(block.observed))
 
 
 def summarised(blocks: Sequence[Block]) -> Block:
@@ -294,36 +355,32 @@ def cut(part: slice, step: int) -> Iterator[slice]:
     return (slice(start, min(start + step, part.stop)) for start in range(part.start, part.stop, step))
 
 
-def row_view(
-    view: CodedView, groups: ColumnGroups, seen: np.ndarray, rows: slice | np.ndarray, shared: bool, missing: str
-) -> RowView:
-    """One view of some rows; `seen` is the mask by column group."""
-    target = view.target[rows]
-    if len(seen) > 1 or len(target) == 1:
-        seen = np.broadcast_to(seen, (len(view.target), seen.shape[1]))[rows]
-    observed = seen[:1] if shared else np.broadcast_to(seen, (len(target), seen.shape[1]))
+def row_view(view: CodedView, holes: Holes, spec: ViewSpec, shared: bool, exact: bool) -> RowView:
+    """One view of some rows, which are all that is given of it; unless `exact`, its holes are variables."""
+    n, n_features = view.n_rows, spec.n_features
+    seen = holes.seen(view.observed if exact else None, n)
+    observed = seen[:1] if shared else seen
     complete = bool(observed.all())
     whole_rows = not shared and not complete and observed.shape[1] == 1
-    holes = None
-    if missing == "mean-field" and view.observed is not None:
-        holes = np.broadcast_to(~view.observed[rows], (len(target), len(groups.index)))
+    variables = None
+    if not exact:
+        missing = np.False_ if view.observed is None else ~view.observed
+        variables = np.broadcast_to(missing, (n, n_features))
     return RowView(
-        target,
+        view.target,
         np.ascontiguousarray(observed),
-        groups,
-        holes,
+        holes.groups,
+        variables,
         present=bool(observed.any()),
         complete=complete,
-        seen=np.flatnonzero(observed[:, 0]) if whole_rows and holes is None else None,
+        seen=np.flatnonzero(observed[:, 0]) if whole_rows and variables is None else None,
+        is_static=not spec.likelihood.latent and variables is None,
     )
 
 
-def with_sums(block: Block, spec: ModelSpec, block_bytes: int) -> Block:
-    """With Σx and Σx² of its real views, unless some cells of them are variables."""
-    views = [
-        view if own.likelihood.latent or view.holes is not None else replace(view, **column_sums(view, block_bytes))
-        for view, own in zip(block.views, spec.views)
-    ]
+def with_sums(block: Block, block_bytes: int) -> Block:
+    """With Σx and Σx² of its static views."""
+    views = [replace(view, **column_sums(view, block_bytes)) if view.is_static else view for view in block.views]
     return replace(block, views=tuple(views))
 
 

@@ -8,18 +8,33 @@ from typing import Any, overload
 
 from ..core.blocks import Block
 from ..core.devices import Device
+from ..core.threads import read_ahead
 
 logger = logging.getLogger("sshiba")
 
 
 class PlacedBlocks(Sequence[Block]):
-    """Blocks as they are processed; `stored` are the same as they are kept, on the device or on the host."""
+    """Blocks as they are processed; `stored` are the same as they are kept: on the device or on the host.
 
-    def __init__(self, device: Device, stored: list[Block]) -> None:
-        self.device, self.stored = device, stored
+    Where rows are not in memory, what is kept is their outline, and `read` makes the block of it.
+    """
+
+    def __init__(
+        self,
+        device: Device,
+        stored: list[Block],
+        read: Callable[[int], Block] | None = None,
+        which: range | None = None,
+    ) -> None:
+        self.device, self.stored, self.read, self._which = device, stored, read, which
+
+    @property
+    def which(self) -> range:
+        """The places of these blocks among all that are stored."""
+        return range(len(self.stored)) if self._which is None else self._which
 
     def __len__(self) -> int:
-        return len(self.stored)
+        return len(self.which)
 
     @overload
     def __getitem__(self, i: int) -> Block: ...
@@ -27,11 +42,22 @@ class PlacedBlocks(Sequence[Block]):
     def __getitem__(self, i: slice) -> PlacedBlocks: ...
     def __getitem__(self, i: int | slice) -> Block | PlacedBlocks:
         if isinstance(i, slice):
-            return PlacedBlocks(self.device, self.stored[i])
-        return self.device.put(self.stored[i])
+            return PlacedBlocks(self.device, self.stored, self.read, self.which[i])
+        place = self.which[i]
+        return self.device.put(self.stored[place] if self.read is None else self.read(place))
 
     def __iter__(self) -> Iterator[Block]:
-        return map(self.device.put, self.stored)
+        return map(self.device.put, self.whole())
+
+    def whole(self) -> Iterator[Block]:
+        """Each with its rows, where they are kept; of those that are read the next is read meanwhile."""
+        if self.read is not None:
+            return read_ahead(self.read, self.which)
+        return (self.stored[place] for place in self.which)
+
+    def outlines(self) -> list[Block]:
+        """What is known of them without reading a row."""
+        return [self.stored[place] for place in self.which]
 
 
 class Room:
