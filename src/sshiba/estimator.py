@@ -19,8 +19,10 @@ from sklearn.exceptions import ConvergenceWarning
 
 from .core.coded import CodedView
 from .core.devices import device_for
+from .core.machine import memory_limit
 from .core.random import seed_sequence
 from .core.spec import ModelSpec, Priors
+from .core.streamed import AnyView
 from .data.advice import Problem, Remedy
 from .data.reading import read_training, warn_empty_rows
 from .data.schema import Schema
@@ -149,6 +151,7 @@ class SSHIBA(BaseEstimator):
         n_jobs: int | None = None,
         callback: Callable[[Progress], object] | None = None,
         max_time: float | None = None,
+        max_memory: str | float | None = None,
         verbose: int = 0,
     ) -> None:
         self.n_components = n_components
@@ -170,6 +173,7 @@ class SSHIBA(BaseEstimator):
         self.n_jobs = n_jobs
         self.callback = callback
         self.max_time = max_time
+        self.max_memory = max_memory
         self.verbose = verbose
 
     # ------------------------------------------------------------------------------------------------ fit
@@ -202,7 +206,7 @@ class SSHIBA(BaseEstimator):
         self
         """
         check_settings(self)
-        schema, data, index = read_training(views, self.views, self.dtype)
+        schema, data, index = self._read(views)
         warn_empty_rows(data, index)
         self._run(schema, data, index, None, (), None, checkpoint, checkpoint_minutes)
         if self.n_components_ == self.n_components and self.fitted_.choice.keep == FEWEST:
@@ -249,11 +253,14 @@ class SSHIBA(BaseEstimator):
             if now[name] != fit.settings[name]:
                 raise ValueError(_changed(name, fit.settings[name], now[name]))
 
-    def _read_again(self, fit: Fitted, views: Any) -> tuple[Schema, dict[str, CodedView], pd.Index]:
+    def _read(self, views: Any) -> tuple[Schema, dict[str, AnyView], pd.Index]:
+        return read_training(views, self.views, self.dtype, self.max_memory)
+
+    def _read_again(self, fit: Fitted, views: Any) -> tuple[Schema, dict[str, AnyView], pd.Index]:
         """The data of an interrupted fit, and no others, as the same views."""
         other = "these are not the data of the interrupted fit: "
         try:
-            schema, data, index = read_training(views, self.views, self.dtype)
+            schema, data, index = self._read(views)
         except (TypeError, ValueError) as error:
             raise ValueError(f"{other}{error}") from error
         for name, view in schema.types.items():
@@ -275,7 +282,7 @@ class SSHIBA(BaseEstimator):
     def _run(
         self,
         schema: Schema,
-        data: dict[str, CodedView],
+        data: dict[str, AnyView],
         index: pd.Index,
         start: StartingPoint | None,
         before: Sequence[Restart],
@@ -298,11 +305,14 @@ class SSHIBA(BaseEstimator):
             search, choice = earlier.search, earlier.choice
         spec = choice.spec(lambda priors: schema.model_spec(len(index), priors, self.missing))
         device = device_for(self.device, coded)
-        rows = make_rows(coded, spec, n_components, self.missing, self.engine, device=device)
+        limit = memory_limit(self.max_memory)
+        rows = make_rows(coded, spec, n_components, self.missing, self.engine, device=device, max_memory=limit)
         logger.info("engine: %s", rows.describe())
 
-        as_transform = self.missing == "exact" or all(view.observed is None for view in coded)
-        exact_rows = None if as_transform else make_rows(coded, spec, n_components, device=device)
+        as_transform = self.missing == "exact" or all(view.is_complete for view in coded)
+        exact_rows = None
+        if not as_transform:
+            exact_rows = make_rows(coded, spec, n_components, device=device, max_memory=limit)
 
         def keep(restarts: Restarts) -> None:
             fit = make_fitted(schema, rows, restarts, index, self._settings(), choice, search, earlier, exact_rows)
@@ -354,11 +364,11 @@ class SSHIBA(BaseEstimator):
         return candidates_for(self.search, self.priors, self.keep)
 
     def _search(
-        self, schema: Schema, data: Sequence[CodedView], n_components: int, root: np.random.SeedSequence
+        self, schema: Schema, data: Sequence[AnyView], n_components: int, root: np.random.SeedSequence
     ) -> Search | None:
         """Which of the candidates to fit; None where there is no choice, or none is wanted for such data."""
         seed = np.random.SeedSequence(root.entropy, spawn_key=(*root.spawn_key, 2**31))  # the same whatever n_init
-        n_rows = len(data[0].target)
+        n_rows = data[0].n_rows
 
         def make_spec(priors: Priors) -> ModelSpec:
             return schema.model_spec(n_rows, priors, self.missing)
@@ -366,13 +376,19 @@ class SSHIBA(BaseEstimator):
         candidates = without_doubles(self._candidates, make_spec)
         spec = make_spec(Priors())
         selects = any(view.select_features for view in spec.views)  # to be read, and few factors are easier to read
-        too_much = n_operations(data, spec, n_components) > MOST_OPERATIONS
-        if len(candidates) == 1 or (self.search == "auto" and (selects or too_much or self.missing != "exact")):
+        in_memory = [view for view in data if isinstance(view, CodedView)]
+        if len(candidates) == 1 or (self.search == "auto" and (selects or self.missing != "exact")):
+            return None
+        if len(in_memory) < len(data):
+            if self.search == "auto":
+                return None
+            raise ValueError("search needs all rows in memory, where they do not fit. Set search=None.")
+        if self.search == "auto" and n_operations(in_memory, spec, n_components) > MOST_OPERATIONS:
             return None
         options = self._fit_options(schema, time.perf_counter())
         with FitBar(len(candidates), SHORT, "candidate") if self.verbose else nullcontext() as bar, ctrl_c() as stops:
             model = (n_components, options, seed, self.missing, self.engine, device_for(self.device, data))
-            search = run_search(candidates, data, make_spec, *model, bar, stops)
+            search = run_search(candidates, in_memory, make_spec, *model, bar, stops)
         if search is not None:
             logger.info(search.in_words())
         return search

@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 
 from .core.devices import find_device
+from .core.machine import memory_limit
 from .core.spec import Priors
 from .engines import ENGINES
 from .fitted.search import KEEP, Candidate
@@ -51,6 +52,7 @@ def check_settings(model: Any) -> None:
         raise kind(f"search must be 'auto', None or a list of Candidate(...), not {given!r}.")
     if a_list and (model.priors is not None or model.keep is not None):
         raise ValueError("search is a list of candidates, which have their own priors and keep: leave these None.")
+    memory_limit(model.max_memory)
     find_device(model.device)
     if model.engine not in ENGINES:
         raise ValueError(f"engine={model.engine!r} is not available in this version; use one of {ENGINES}.")

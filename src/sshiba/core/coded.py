@@ -44,6 +44,10 @@ class CodedView:
     def in_memory(self) -> bool:
         return True
 
+    @property
+    def is_complete(self) -> bool:
+        return self.observed is None
+
     def read(self, rows: RowPlaces) -> CodedView:
         """Some of the rows, without a copy where they follow one another."""
         return CodedView(self.target[rows], None if self.observed is None else self.observed[rows])
@@ -88,12 +92,6 @@ class CodedView:
     def observed_rows(self) -> np.ndarray:
         """Which rows have anything of this view, (N,) bool."""
         return np.ones(len(self.target), dtype=bool) if self.observed is None else np.asarray(self.observed.any(axis=1))
-
-    def count_observed(self, n_features: int) -> np.ndarray:
-        """How many rows have each feature, (D,)."""
-        if self.observed is None:
-            return np.full(n_features, self.n_rows)
-        return np.broadcast_to(self.observed.sum(axis=0), n_features)
 
 
 def shrink_mask(observed: np.ndarray) -> np.ndarray | None:

@@ -9,8 +9,8 @@ from typing import Any
 
 import numpy as np
 
-from .coded import CodedView
 from .state import ColumnGroups
+from .streamed import AnyView
 
 DATA_SHARE = 0.8  # of the free memory of a device that data may take
 NAMES = "None, 'cpu', 'cuda' or one of several, as 'cuda:1'"
@@ -163,13 +163,13 @@ def find_device(name: str | None) -> Device:
     return Device(name, block_bytes=2**31, part_bytes=2**30, worth_a_block=2e9)
 
 
-def device_for(name: str | None, data: Iterable[CodedView]) -> Device:
+def device_for(name: str | None, data: Iterable[AnyView]) -> Device:
     """The device of this name; where none is named that of the first tensor among the data."""
-    tensors = (view.target for view in data if not view.on_host)
+    tensors = (view.target for view in data if not view.on_host)  # type: ignore[union-attr]
     return find_device(next((str(tensor.device) for tensor in tensors), None) if name is None else name)
 
 
-def device_or_host(name: str | None, data: Iterable[CodedView] = ()) -> Device:
+def device_or_host(name: str | None, data: Iterable[AnyView] = ()) -> Device:
     """The same, or the host where it is not here: a model may be asked elsewhere than it was fitted."""
     try:
         return device_for(name, data)

@@ -73,15 +73,18 @@ class HoleSums:
     of_features: np.ndarray  # (D,) uint64
     of_rows: np.ndarray  # (n,) uint64
     n_observed: np.ndarray  # (D,)
+    observed_rows: np.ndarray  # (n,) bool: those that have anything
 
     @classmethod
     def of(cls, observed: np.ndarray | None, first: int, n: int, n_features: int) -> HoleSums:
         """Of n rows from place `first` on."""
         if observed is None:
-            return cls(np.zeros(n_features, np.uint64), np.zeros(n, np.uint64), np.full(n_features, n))
+            nothing = np.zeros(n_features, np.uint64), np.zeros(n, np.uint64)
+            return cls(*nothing, np.full(n_features, n), np.ones(n, dtype=bool))
         missing = np.broadcast_to(~observed, (n, n_features)).astype(np.uint64)
         rows, features = random_bits(first, n), random_bits(2**62, n_features)
-        return cls(rows @ missing, missing @ features, n - missing.sum(axis=0).astype(int))
+        n_observed = n - missing.sum(axis=0).astype(int)
+        return cls(rows @ missing, missing @ features, n_observed, np.asarray(observed.any(axis=1)))
 
     @staticmethod
     def joined(parts: Sequence[HoleSums]) -> Holes:

@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
 
 from .coded import CodedView, RowPlaces, shrink_mask
-from .holes import Holes
+from .holes import Holes, HoleSums
+from .scratch import Scratch
+from .threads import read_ahead
 
 APART = 100  # rows between two that are still read at once
+CHUNK_BYTES = 2**25  # of rows that are read at a time
 
 
 @dataclass(frozen=True, eq=False)
@@ -24,11 +27,22 @@ class StreamedView:
     n_rows: int
     empty: CodedView  # the form of the rows, and none of them
     found: Holes
-    n_observed: np.ndarray  # (D,): rows that have each feature
-    observed_rows: np.ndarray  # (N,) bool
+    observed_rows: np.ndarray  # (N,) bool: those that have anything
 
     in_memory = False
     on_host = True
+
+    @classmethod
+    def of(
+        cls, read_rows: Callable[[int, int], CodedView], n_rows: int, empty: CodedView, n_features: int, complete: bool
+    ) -> StreamedView:
+        """Unless they are known to be complete, all rows are read once, to see where the holes are."""
+        view = cls(read_rows, n_rows, empty, Holes.none(n_features), np.ones(n_rows, dtype=bool))
+        if complete:
+            return view
+        sums = [HoleSums.of(part.observed, start, part.n_rows, n_features) for start, part in view.chunks()]
+        seen = np.concatenate([part.observed_rows for part in sums])
+        return replace(view, found=HoleSums.joined(sums), observed_rows=seen)
 
     @property
     def ndim(self) -> int:
@@ -39,14 +53,21 @@ class StreamedView:
         return self.empty.dtype
 
     @property
+    def is_complete(self) -> bool:
+        return self.found.complete
+
+    @property
     def row_bytes(self) -> int:
         """What a row takes once it is read, with its mask."""
         target = self.empty.target
-        return int(np.prod(target.shape[1:])) * (target.dtype.itemsize + (not self.found.complete))
+        return int(np.prod(target.shape[1:])) * (target.dtype.itemsize + (not self.is_complete))
 
     @property
     def nbytes(self) -> int:
         return self.n_rows * self.row_bytes
+
+    def holes(self, n_features: int) -> Holes:
+        return self.found
 
     def read(self, rows: RowPlaces) -> CodedView:
         """Some of the rows, in this order; all that lies between the first and the last of them is read."""
@@ -57,46 +78,74 @@ class StreamedView:
         first = int(rows.min())
         return self.read_rows(first, int(rows.max()) + 1).take(rows - first)
 
-    def holes(self, n_features: int) -> Holes:
-        return self.found
+    def chunks(self) -> Iterator[tuple[int, CodedView]]:
+        """All rows, some at a time, with the place of the first; the next are read meanwhile."""
+        step = max(1, CHUNK_BYTES // max(self.row_bytes, 1))
+        starts = range(0, self.n_rows, step)
+        return zip(starts, read_ahead(lambda start: self.read(slice(start, start + step)), starts))
 
-    def take(self, rows: np.ndarray | None) -> CodedView | StreamedView:
+    def take(self, rows: np.ndarray) -> CodedView:
         """Single rows, which may lie far apart."""
-        if rows is None:
-            return self
         order = np.argsort(rows, kind="stable")
         runs = np.split(rows[order], np.flatnonzero(np.diff(rows[order]) > APART) + 1)
         return join_views([self.read(run) for run in runs]).take(np.argsort(order, kind="stable"))
 
     def at(self, places: np.ndarray | None) -> StreamedView:
-        """Rows at these places, -1 being a row that the view does not have; None: all as they are."""
+        """Rows at these places, -1 being a row that the view does not have; None: all as they are.
+
+        Rows in another order than they lie in are copied to a scratch file once.
+        """
         if places is None:
             return self
+        known = places[places >= 0]
+        in_order = bool((np.diff(known) > 0).all())
+        holes = self.found if self.is_complete and len(known) == len(places) else self.found.take(places)
+        seen = (places >= 0) & self.observed_rows[places]
+        read_rows = self._gaps_at(places) if in_order else self._sorted_at(places)
+        return replace(self, read_rows=read_rows, n_rows=len(places), found=holes, observed_rows=seen)
 
+    def _gaps_at(self, places: np.ndarray) -> Callable[[int, int], CodedView]:
         def read_rows(start: int, stop: int) -> CodedView:
             wanted = places[start:stop]
             some = wanted[wanted >= 0]
             if len(some) == 0:
                 return self.empty.take(wanted)
-            first = int(some.min())
-            return self.read_rows(first, int(some.max()) + 1).take(np.where(wanted < 0, -1, wanted - first))
+            first = int(some[0])
+            return self.read_rows(first, int(some[-1]) + 1).take(np.where(wanted < 0, -1, wanted - first))
 
-        seen = (places >= 0) & self.observed_rows[places]
-        holes = self.found.take(places) if (places < 0).any() or not self.found.complete else self.found
-        return replace(self, read_rows=read_rows, n_rows=len(places), found=holes, observed_rows=seen)
+        return read_rows
+
+    def _sorted_at(self, places: np.ndarray) -> Callable[[int, int], CodedView]:
+        scratch, shape = Scratch(), self.empty.target.shape[1:]
+        target = scratch.empty((len(places), *shape), self.empty.target.dtype)
+        width = 1 if self.is_complete or self.ndim == 1 else shape[0]
+        observed = scratch.empty((len(places), width), bool)
+        present = np.flatnonzero(places >= 0)
+        goes_to = np.full(self.n_rows, -1)
+        goes_to[places[present]] = present
+        target[places < 0], observed[places < 0] = 0, False
+        for start, part in self.chunks():
+            to = goes_to[start : start + part.n_rows]
+            target[to[to >= 0]] = part.target[to >= 0]
+            seen = np.broadcast_to(np.True_ if part.observed is None else part.observed, (part.n_rows, width))
+            observed[to[to >= 0]] = seen[to >= 0]
+
+        def read_rows(start: int, stop: int) -> CodedView:
+            return CodedView(target[start:stop].copy(), shrink_mask(observed[start:stop].copy()))
+
+        return read_rows
 
     def hidden(self) -> CodedView:
         return self.empty.take(np.full(self.n_rows, -1))
 
-    def to_host(self) -> StreamedView:
-        return self
-
     def gathered(self) -> CodedView:
         """All rows in memory."""
-        return self.read(slice(0, self.n_rows))
-
-    def count_observed(self, n_features: int) -> np.ndarray:
-        return self.n_observed
+        target = np.empty((self.n_rows, *self.empty.target.shape[1:]), self.empty.target.dtype)
+        masks = []
+        for start, part in self.chunks():
+            target[start : start + part.n_rows] = part.target
+            masks.append(CodedView(np.empty((part.n_rows, 0)), part.observed))
+        return CodedView(target, joined_mask(masks))
 
 
 AnyView = CodedView | StreamedView
@@ -104,11 +153,12 @@ AnyView = CodedView | StreamedView
 
 def join_views(parts: Sequence[CodedView]) -> CodedView:
     """Rows one below the other."""
-    if len(parts) == 1:
-        return parts[0]
-    target = np.concatenate([part.target for part in parts])
+    return CodedView(np.concatenate([part.target for part in parts]), joined_mask(parts))
+
+
+def joined_mask(parts: Sequence[CodedView]) -> np.ndarray | None:
     if all(part.observed is None for part in parts):
-        return CodedView(target, None)
+        return None
     width = max(1 if part.observed is None else part.observed.shape[1] for part in parts)
     masks = [np.broadcast_to(True if p.observed is None else p.observed, (p.n_rows, width)) for p in parts]
-    return CodedView(target, shrink_mask(np.concatenate(masks)))
+    return shrink_mask(np.concatenate(masks))

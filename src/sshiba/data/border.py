@@ -16,6 +16,7 @@ from .annotated import MATRIX, Annotated, filled_mudata, is_anndata, is_mudata, 
 from .arrow_tables import Arrow
 from .frame_library import FrameLibrary
 from .polars_frames import Polars
+from .source_formats import find_source
 from .tensors import is_shared, read_shared
 
 PANDAS = FrameLibrary()
@@ -50,6 +51,9 @@ def _read(value: Any, name: str) -> Any:
     library = library_of(value)
     if library is not None:
         return library.to_pandas(value, name)
+    source = find_source(value, name)
+    if source is not None:
+        return source
     if is_shared(value):
         return read_shared(value, name)
     if hasattr(value, "to_pandas") or type(value).__name__ == "LazyFrame":

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -11,34 +12,70 @@ import pandas as pd
 from array_api_compat import is_torch_array
 from scipy import sparse
 
+from ..core.threads import read_ahead
 from .advice import DataError, Problem, Remedy
 from .cells import shared_numpy_dtype
 from .coding import ORDERED_CATEGORY, Coding
 from .markers import Markers, without_markers
+from .sources import RowSource
 from .tensors import frames, numpy_dtype
 from .wording import counted, first_few
 
+CHUNK_BYTES = 2**26  # of rows that are not in memory, read at a time
+SAMPLE = 2000  # rows of each end, and of the middle, by which a type is told
 _NARROW = {"boolean": "bool", "integer": "int64", "floating": "float64", "mixed-integer-float": "float64"}
 
 
 @dataclass(frozen=True, eq=False)
 class Table:
-    """One view as the user gave it, read as a frame without a copy where that can be."""
+    """One view as the user gave it, read as a frame without a copy where that can be.
+
+    What is not in memory has a frame with its columns, and no rows.
+    """
 
     frame: pd.DataFrame
     container: str  # "array", "vector", "frame" or "series"
     array_dtype: np.dtype | None = None  # of the user's array, which text and masked arrays lose in a frame
     label: Any = None  # the name of a series
-    tensor: Any = None  # numbers on a device; `frame` then has their columns, and no rows
+    tensor: Any = None  # numbers on a device
+    source: RowSource | None = None  # rows that are read when they are needed
     markers: dict[Any, Markers] = field(default_factory=dict)  # the texts of each column that were taken for missing
 
     @property
     def n_rows(self) -> int:
+        if self.source is not None:
+            return self.source.n_rows
         return len(self.frame if self.tensor is None else self.tensor)
 
-    def chunks(self) -> Iterator[pd.DataFrame]:
-        """The frame, or some rows of a tensor at a time."""
-        return iter([self.frame]) if self.tensor is None else frames(self.tensor)
+    @property
+    def index(self) -> pd.Index:
+        """The names of the rows."""
+        if self.source is None:
+            return self.frame.index
+        return pd.RangeIndex(self.source.n_rows) if self.source.index is None else self.source.index
+
+    def chunks(self, max_bytes: int = CHUNK_BYTES) -> Iterator[pd.DataFrame]:
+        """The frame, or some rows at a time of what is not in memory; the next are read meanwhile."""
+        if self.source is None:
+            return iter([self.frame]) if self.tensor is None else frames(self.tensor)
+        step = max(1, max_bytes // max(self.source.row_bytes, 1))
+        return read_ahead(lambda start: self.read(start, start + step), range(0, self.n_rows, step))
+
+    def read(self, start: int, stop: int) -> pd.DataFrame:
+        """Rows that follow one another."""
+        if self.source is None:
+            return self.frame.iloc[start:stop]
+        return without_markers(self.source.read(start, min(stop, self.n_rows)))[0]
+
+    @cached_property
+    def sample(self) -> pd.DataFrame:
+        """All rows in memory; of others some from the beginning, the middle and the end."""
+        if self.source is None:
+            return self.frame
+        n = self.n_rows
+        starts = sorted({0, max(0, n // 2 - SAMPLE // 2), max(0, n - SAMPLE)})
+        edges = [*starts[1:], n]
+        return pd.concat([self.read(a, min(a + SAMPLE, b)) for a, b in zip(starts, edges)])
 
     @property
     def has_index(self) -> bool:
@@ -56,7 +93,7 @@ class Table:
         shared = self.array_dtype or shared_numpy_dtype(self.frame)
         if shared is not None and shared.kind != "O":
             return (str(shared),) * self.frame.shape[1]
-        return tuple(_dtype_name(dtype, self.frame, j) for j, dtype in enumerate(self.frame.dtypes))
+        return tuple(_dtype_name(dtype, self.sample, j) for j, dtype in enumerate(self.frame.dtypes))
 
 
 def _dtype_name(dtype: Any, frame: pd.DataFrame, place: int) -> str:
@@ -78,6 +115,9 @@ def read_table(value: Any, name: str, allow_no_rows: bool = False) -> Table:
     """
     if isinstance(value, pd.DataFrame):
         table = Table(value, "frame")
+    elif isinstance(value, RowSource):
+        dtype = shared_numpy_dtype(value.outline) if value.container in ("array", "vector") else None
+        table = Table(value.outline, value.container, dtype, source=value)
     elif isinstance(value, pd.Series):
         table = Table(value.to_frame(name if value.name is None else value.name), "series", label=value.name)
     else:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import logging
 import warnings
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
 from difflib import get_close_matches
 from functools import reduce
@@ -18,6 +18,8 @@ import numpy as np
 import pandas as pd
 
 from ..core.coded import CodedView
+from ..core.machine import memory_limit
+from ..core.streamed import AnyView, StreamedView
 from .advice import DataTypeError, DataWarning, Problem, Remedy
 from .alignment import align
 from .border import as_views
@@ -35,11 +37,17 @@ from .wording import counted, first_few, quoted
 
 logger = logging.getLogger("sshiba")
 
+MEMORY_SHARE = 0.5  # of what may be used, for coded rows that are kept
+
 
 def read_training(
-    views: Any, types: Mapping[str, Any] | None = None, dtype: Any = "float64"
-) -> tuple[Schema, dict[str, CodedView], pd.Index]:
-    """Learn how to code the views, and code them.
+    views: Any,
+    types: Mapping[str, Any] | None = None,
+    dtype: Any = "float64",
+    max_memory: Any = None,
+    on_read: Callable[[int], object] | None = None,
+) -> tuple[Schema, dict[str, AnyView], pd.Index]:
+    """Learn how to code the views, and code them; those that are too large for memory when they are needed.
 
     Parameters
     ----------
@@ -48,11 +56,13 @@ def read_training(
     types : mapping of view name to a view type (`Real()`, `Real` or "real"), optional
         Types not given are inferred and logged.
     dtype : of the working copies
+    max_memory : as for `memory_limit`
+    on_read : called with the bytes of rows that were read and not kept
 
     Returns
     -------
     schema : Schema
-    data : dict of CodedView, all with the same rows
+    data : dict of CodedView or StreamedView, all with the same rows
     index : the labels of these rows
     """
     split = training_views(views, types)
@@ -61,7 +71,6 @@ def read_training(
     _check_names(given, tables, "view types are given for")
     index, rows = align(tables, training=True)
     schema = Schema({}, {}, dict(split.reasons), split.columns)
-    data = {}
     tell_markers(
         {
             column if table.frame.shape[1] > 1 else name: own
@@ -80,10 +89,55 @@ def read_training(
         schema.types[name] = view
         names = tuple(table.frame.columns.names)
         schema.codings[name] = replace(coding, container=table.container, dtypes=table.dtypes, column_names=names)
-        data[name] = _encode(view, table, table.frame, name, coding, dtype).take(rows[name])
     _warn_labels(schema, tables)
     _warn_sentinels(schema, tables)
+    in_memory = kept_in_memory(tables, dtype, memory_limit(max_memory))
+    data: dict[str, AnyView] = {}
+    for name, table in tables.items():
+        view, coding = schema.types[name], schema.codings[name]
+        if table.source is None and name in in_memory:
+            data[name] = _encode(view, table, table.frame, name, coding, dtype).take(rows[name])
+            continue
+        streamed = _stream(view, table, name, coding, dtype, on_read)
+        data[name] = streamed.gathered().take(rows[name]) if name in in_memory else streamed.at(rows[name])
     return schema, data, index
+
+
+def read_in_memory(
+    views: Any, types: Mapping[str, Any] | None = None, dtype: Any = "float64"
+) -> tuple[Schema, dict[str, CodedView], pd.Index]:
+    """The same with all rows in memory, however many there are."""
+    schema, data, index = read_training(views, types, dtype, np.inf)
+    return schema, {name: view for name, view in data.items() if isinstance(view, CodedView)}, index
+
+
+def kept_in_memory(tables: Mapping[str, Table], dtype: Any, limit: float) -> set[str]:
+    """The views whose coded rows are kept: the smallest ones first, as long as they take half of what there is."""
+    cell = np.dtype(dtype).itemsize
+    sizes = {name: table.n_rows * table.frame.shape[1] * cell for name, table in tables.items()}
+    kept, total = {name for name, table in tables.items() if table.tensor is not None}, 0
+    for name in sorted(sizes, key=lambda name: sizes[name]):
+        total += sizes[name]
+        if total <= MEMORY_SHARE * limit:
+            kept.add(name)
+    return kept
+
+
+def _stream(
+    view: View, table: Table, name: str, coding: Coding, dtype: Any, on_read: Callable[[int], object] | None
+) -> StreamedView:
+    """A view whose rows are coded as they are read."""
+
+    def read_rows(start: int, stop: int) -> CodedView:
+        rows = table.read(start, stop)
+        found = view.encode(rows, name, coding, dtype)
+        if on_read is not None:
+            on_read(found.nbytes)
+        return found
+
+    empty = view.encode(table.read(0, 0), name, coding, dtype)
+    complete = bool((coding.observed_per_feature == table.n_rows).all())
+    return StreamedView.of(read_rows, table.n_rows, CodedView(empty.target, None), coding.width, complete)
 
 
 def _warn_labels(schema: Schema, tables: Mapping[str, Table]) -> None:
@@ -91,7 +145,7 @@ def _warn_labels(schema: Schema, tables: Mapping[str, Table]) -> None:
     marks: dict[Any, Any] = {}
     ways: dict[Any, Any] = {}
     for name, coding in schema.codings.items():
-        column = tables[name].frame.iloc[:, 0]
+        column = tables[name].sample.iloc[:, 0]
         if coding.levels is None or not is_text(column.dtype):
             continue
         counts, whose = text_counts(column), coding.features[0] if schema.one_table else name
@@ -121,7 +175,7 @@ def _warn_sentinels(schema: Schema, tables: Mapping[str, Table]) -> None:
     odd: dict[Any, tuple[float, int]] = {}
     for name, coding in schema.codings.items():
         if not schema.types[name].latent and tables[name].tensor is None:
-            found = sentinels(read_numbers(tables[name].frame, name, ()))
+            found = sentinels(read_numbers(tables[name].sample, name, ()))
             odd |= {coding.features[place]: value for place, value in found.items()}
     if odd:
         listed = "; ".join(f"{quoted(column)}: {value:g}, {n:,} times" for column, (value, n) in list(odd.items())[:5])
@@ -212,19 +266,18 @@ def infer_type(table: Table, name: str) -> tuple[View, str]:
     """The most special view type that recognises the data (the last in VIEW_TYPES), and why."""
     possible = [kind for kind in VIEW_TYPES.values() if table.tensor is None or kind.takes_tensors]
     for view_type in reversed(possible):
-        reason = view_type.recognise(table.frame)
+        reason = view_type.recognise(table.sample)
         if reason:
             logger.info("view %r: taken as %s (%s)", name, view_type.__name__, reason)
             return view_type(), reason
     raise TypeError(f"view {name!r}: no view type fits these data. Name one: {', '.join(VIEW_TYPES)}.")
 
 
-def warn_empty_rows(data: Mapping[str, CodedView], index: pd.Index) -> None:
+def warn_empty_rows(data: Mapping[str, AnyView], index: pd.Index) -> None:
     """Rows with nothing observed are allowed: their factors are the prior's."""
-    masks = [view.observed for view in data.values()]
-    if any(mask is None for mask in masks):
+    if any(view.is_complete for view in data.values()):
         return
-    empty = ~np.any([mask.any(axis=1) for mask in masks if mask is not None], axis=0)
+    empty = ~np.any([view.observed_rows for view in data.values()], axis=0)
     if empty.any():
         rows = f"{counted(int(empty.sum()), 'row')} with nothing observed, first {quoted(index[empty][0])}"
         warnings.warn(f"{rows}: what is predicted for them are averages.", UserWarning, stacklevel=3)

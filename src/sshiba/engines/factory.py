@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
+from math import inf
 
 from ..core.devices import HOST, Device
 from ..core.spec import ModelSpec
@@ -10,6 +12,7 @@ from ..core.streamed import AnyView
 from .memory import MemoryRows
 from .protocol import Rows
 
+BLOCKS_IN_MEMORY = 32  # of what may be used: several are at work, or read ahead, at a time
 ENGINES = ("auto", "memory", "gram")
 
 
@@ -22,6 +25,7 @@ def make_rows(
     block_rows: int | None = None,
     min_shared: int | None = None,
     device: Device = HOST,
+    max_memory: float = inf,
 ) -> Rows:
     """Rows that are ready for a fit, or for questions about them.
 
@@ -38,5 +42,10 @@ def make_rows(
         As for `MemoryRows`.
     device : Device
         Where the rows live.
+    max_memory : float
+        Bytes that may be used: blocks of rows are smaller where it is little, and q(x) that would take too much of it
+        lies in a scratch file.
     """
-    return MemoryRows(data, spec, n_components, missing, engine, block_rows, min_shared, device)
+    block_bytes = int(min(device.block_bytes, max_memory / BLOCKS_IN_MEMORY)) if device.is_host else device.block_bytes
+    device = replace(device, block_bytes=block_bytes, part_bytes=min(device.part_bytes, block_bytes))
+    return MemoryRows(data, spec, n_components, missing, engine, block_rows, min_shared, device, max_memory)

@@ -8,7 +8,7 @@ latent.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 
@@ -84,8 +84,12 @@ def gram_step(
     cross: Cross | None,
     messages: Messages,
     hold_x: bool,
+    keep: Callable[[LocalX], LocalX] = lambda x: x,
 ) -> tuple[tuple[LocalX, ...], Cross | None, Stats]:
-    """`local_step` of all blocks of one pattern at once; `whole` are all of them as one, without data."""
+    """`local_step` of all blocks of one pattern at once; `whole` are all of them as one, without data.
+
+    `keep` says how q(x) of a block is kept.
+    """
     static, latent = static_columns(whole)
     xp = array_namespace(gram.second)
     known = z_covariance(whole.observed, messages)
@@ -99,7 +103,7 @@ def gram_step(
     if cross is not None:
         B_t = xp.concat([messages.views[i].loading for i in latent]) @ cov
         follow = whole.z_follows_x and not hold_x
-        found = _latent_pass(latent, blocks, x, messages, (B_s, B_t), c, None if hold_x else known.cov, follow)
+        found = _latent_pass(latent, blocks, x, messages, (B_s, B_t), c, None if hold_x else known.cov, follow, keep)
         heard = found.cross if follow else cross  # the x that z is told of
         # Σ x zᵀ of the latent features as z hears them, with their covariances
         xz_t = heard.ts @ B_s + heard.tt @ B_t + found.pulled - heard.first[:, None] * c
@@ -146,6 +150,7 @@ def _latent_pass(
     c: Array,
     cov: Array | None,
     follow: bool,
+    keep: Callable[[LocalX], LocalX],
 ) -> LatentPass:
     """q(x) of the latent views from y = X (B W_tᵀ) − c W_tᵀ + b; without the covariance of z it is held."""
     B_s, B_t = B
@@ -176,6 +181,6 @@ def _latent_pass(
         cross = (T.T @ X, T.T @ T, xp.sum(T, axis=0))
         sums = (T.T @ T_old, xp.concat([q.second for q in found]), pulled, xp.stack([q.bound for q in found]))
         total = (*cross, *sums) if total is None else tuple(a + b for a, b in zip(total, (*cross, *sums)))
-        new.append(tuple(latents))
+        new.append(keep(tuple(latents)))
     assert total is not None
     return LatentPass(tuple(new), Cross(*total[:3]), *total[3:])

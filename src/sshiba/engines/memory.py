@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import partial, reduce
+from math import inf
 from operator import add
 from typing import Any
 
@@ -18,9 +19,10 @@ from ..core.holes import Holes
 from ..core.latent_step import start_x
 from ..core.local_step import Settled, local_step, settle, z_covariance
 from ..core.messages import Messages, make_messages
+from ..core.scratch import Scratch
 from ..core.spec import ModelSpec, ViewSpec
 from ..core.start import random_posterior
-from ..core.state import Array, Posterior, Stats
+from ..core.state import Array, LatentX, Posterior, Stats
 from ..core.streamed import AnyView, StreamedView
 from ..core.threads import in_threads, read_ahead
 from .gram import Cross, Gram, gram_step, static_columns, take_cross, take_gram
@@ -29,6 +31,7 @@ from .placed import PlacedBlocks, Room
 from .principal import RowProducts, principal_directions
 from .protocol import MAX_ROUNDS, Z_TOL, RowPosterior
 
+X_SHARE, X_COPIES = 0.25, 6  # of the memory for q(x), and how often <x> is counted: with xi, of two states and a trial
 MOST_PASSES = 8  # over rows that are read, for patterns of holes that lie apart
 
 
@@ -63,6 +66,8 @@ class MemoryRows:
         Rows of one pattern of holes that get a block of their own, instead of what `device.worth_a_block` says.
     device : Device
         Where the rows live. Globals go there as messages, statistics come back, once a sweep.
+    max_memory : float
+        Bytes; where q(x) would take too much of them it lies in a scratch file.
     """
 
     def __init__(
@@ -75,13 +80,17 @@ class MemoryRows:
         block_rows: int | None = None,
         min_shared: int | None = None,
         device: Device = HOST,
+        max_memory: float = inf,
     ) -> None:
         keep_freed_memory()
-        self.device, self.portable = device, device.is_host
+        self.device = device
         n_components = max(n_components, 1)  # only the sizes of blocks depend on it
         self.data, self.spec, self.missing = data, spec, missing
         self.n_rows = data[0].n_rows
         self.in_memory = all(view.in_memory for view in data)
+        self.portable = device.is_host and self.in_memory
+        n_latent = sum(own.n_features for own in spec.views if own.likelihood.latent or missing != "exact")
+        self.on_disk = X_COPIES * 8 * self.n_rows * n_latent > X_SHARE * max_memory and device.is_host
         widths = [view.n_features for view in spec.views]
         holes = [view.holes(d) for view, d in zip(data, widths)]
         self.complete = [own.complete for own in holes]
@@ -194,7 +203,10 @@ class MemoryRows:
         if not self._has_latent:
             return Local(tuple((None,) * len(self.data) for _ in self.slices), (None,) * len(self.parts))
         messages = self._messages(posterior)
-        return self._with_room(lambda: self._with_products(tuple(start_x(block, messages) for block in self.blocks)))
+        keep = self._keeping()
+        return self._with_room(
+            lambda: self._with_products(tuple(keep(start_x(block, messages)) for block in self.blocks))
+        )
 
     def step(self, posterior: Posterior, local: Local, hold_x: bool = False) -> tuple[Local, Stats]:
         return self._with_room(lambda: self._step(posterior, local, hold_x))
@@ -205,6 +217,7 @@ class MemoryRows:
         shared = [None if part.shared is None else z_covariance(part.shared, on_host) for part in self.parts]
         needed = any(not part.on_host for part in self.parts)
         messages, known = self.device.put_at_once((on_host, shared)) if needed else (on_host, shared)
+        keep = self._keeping()
         x: list[LocalX] = []
         crosses: list[Cross | None] = []
         total: Stats | None = None
@@ -213,14 +226,14 @@ class MemoryRows:
             stats: Stats | None = None
             if part.gram is not None:
                 told = on_host if part.on_host else messages
-                new, cross, stats = gram_step(part.gram, part.summary, blocks, old, cross, told, hold_x)
+                new, cross, stats = gram_step(part.gram, part.summary, blocks, old, cross, told, hold_x, keep)
                 x.extend(new)
             else:
                 # Many small matrices gain from threads over blocks, large products from those inside BLAS.
                 one_by_one = part.summary.shared or len(blocks) == 1 or not (self.device.is_host and self.in_memory)
                 run = map if one_by_one else in_threads
                 for q, own in run(partial(local_step, messages=messages, hold_x=hold_x, known=cov), blocks, old):
-                    x.append(q)
+                    x.append(keep(q))
                     stats = own if stats is None else stats + own
             assert stats is not None  # a part has at least one block
             fetched = stats if part.on_host else self.device.fetch(stats)
@@ -232,7 +245,7 @@ class MemoryRows:
     def settle(self, posterior: Posterior, local: Local, max_rounds: int = MAX_ROUNDS) -> tuple[Local, bool]:
         if not self._has_latent:
             return local, True
-        messages = self._messages(posterior)
+        messages, keep = self._messages(posterior), self._keeping()
         settled, converged = [], True
         for i, block in enumerate(self.blocks.whole()):
             parts = []
@@ -240,7 +253,7 @@ class MemoryRows:
                 found = self._settled(i, block, some, local, messages, max_rounds, Z_TOL, each=False)
                 parts.append(found.x)
                 converged &= found.converged
-            settled.append(join_x(parts))
+            settled.append(keep(join_x(parts)))
         return self._with_room(lambda: self._with_products(tuple(settled))), converged
 
     def infer(self, posterior: Posterior, local: Local | None = None, z_tol: float = Z_TOL) -> Iterator[RowPosterior]:
@@ -277,6 +290,17 @@ class MemoryRows:
             return settle(block, x, messages, rounds, z_tol, each)
 
         return self._with_room(job)
+
+    def _keeping(self) -> Callable[[LocalX], LocalX]:
+        """How q(x) of a sweep is kept: as it is, or in a scratch file that is gone with the last who needs it."""
+        if not self.on_disk:
+            return lambda x: x
+        scratch = Scratch()
+
+        def keep(q: LatentX | None) -> LatentX | None:
+            return q and replace(q, mean=scratch.keep(q.mean), xi=None if q.xi is None else scratch.keep(q.xi))
+
+        return lambda x: tuple(map(keep, x))
 
     def _messages(self, posterior: Posterior) -> Messages:
         return self.device.put_at_once(make_messages(posterior, self.spec, self.groups))

@@ -12,7 +12,7 @@ from sklearn.base import clone
 
 from ..core.coded import CodedView
 from ..core.random import seed_sequence
-from ..data.reading import read_training, training_views
+from ..data.reading import read_in_memory, training_views
 from ..data.spellings import zero_one
 from ..fitted.fitted import fitted_of
 from .hiding import hide_cells, keep_cells, quiet_fit
@@ -108,7 +108,7 @@ def check(model: Any, views: Any, fraction: float = 0.1, random_state: int | Non
         raise ValueError(f"fraction must be between 0 and 1, not {fraction!r}.")
     split = training_views(views, model.views)
     views = split.views
-    schema, data, index = read_training(views, split.types, model.dtype)
+    schema, data, index = read_in_memory(views, split.types, model.dtype)
     # A stream of its own: the user may have made holes with the same seed.
     rng = np.random.default_rng(seed_sequence(random_state).spawn(1)[0])
     hidden, shown = {}, dict(views)

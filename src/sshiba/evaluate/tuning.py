@@ -19,7 +19,7 @@ from sklearn.model_selection import KFold, StratifiedKFold
 
 from ..core.random import seed_sequence
 from ..data.one_table import same_name
-from ..data.reading import read_training, training_views
+from ..data.reading import read_in_memory, training_views
 from ..data.spellings import zero_one
 from ..data.types import View
 from .hiding import hide_cells, keep_cells, quiet_fit, take_rows
@@ -89,7 +89,7 @@ def tune(
     target = view_of(target, views) if split.columns else target
     if target not in views:
         raise ValueError(f"unknown target {target!r}; the views are {list(views)}.")
-    schema, data, index = read_training(views, split.types, model.dtype)
+    schema, data, index = read_in_memory(views, split.types, model.dtype)
     if scoring == "auc" and not schema.types[target].latent:
         raise ValueError(f"view {target!r} is real and has no AUC; use scoring='log-likelihood'.")
     combinations = [dict(zip(grid, values)) for values in itertools.product(*grid.values())]

@@ -16,11 +16,11 @@ from dataclasses import replace
 
 import numpy as np
 
-from ..core.coded import CodedView
 from ..core.likelihoods import PredictiveX
 from ..core.predictive import predictive_x
 from ..core.spec import ModelSpec
 from ..core.state import Posterior
+from ..core.streamed import AnyView
 from ..engines import make_rows
 
 MOST_ROWS, LEAST_ROWS = 400, 100  # by which the factor of a view is found
@@ -31,7 +31,7 @@ ROUGH = 1e-2  # change of a factor at which the inference of these rows ends
 
 
 def find_sharpness(
-    data: Sequence[CodedView],
+    data: Sequence[AnyView],
     spec: ModelSpec,
     posterior: Posterior,
     out_of_time: Callable[[], bool] = lambda: False,
@@ -50,7 +50,7 @@ def find_sharpness(
 
 def _of_view(
     i: int,
-    data: Sequence[CodedView],
+    data: Sequence[AnyView],
     spec: ModelSpec,
     posterior: Posterior,
     n_rows: int,
@@ -62,11 +62,12 @@ def _of_view(
         return 1.0
     chosen = np.sort(np.random.default_rng(0).permutation(useful)[:n_rows])
     shown = [view.take(chosen).to_host() for view in data]
+    labels = shown[i].target
     shown[i] = shown[i].hidden()
     likelihood = spec.views[i].likelihood
     parts: list[tuple[np.ndarray, PredictiveX]] = []
     for part in make_rows(shown, spec, posterior.n_components, engine="memory").infer(posterior, z_tol=ROUGH):
-        codes, x = data[i].target[chosen[part.rows]], predictive_x(posterior.views[i], part.z_mean, part.z_cov)
+        codes, x = labels[part.rows], predictive_x(posterior.views[i], part.z_mean, part.z_cov)
         leverage = np.minimum(x.own_var, 0.9)
         residual = likelihood.infer_x(codes, x.mean, x.noise_var, None).mean - x.mean
         x = replace(x, mean=x.mean - leverage / (1 - leverage) * residual)

@@ -1,0 +1,54 @@
+"""How much memory there is, and how much may be used."""
+
+from __future__ import annotations
+
+import os
+import re
+from pathlib import Path
+from typing import Any
+
+SHARE = 0.6  # of the memory that is free now, where the user says nothing
+UNITS = {"": 1, "K": 10**3, "M": 10**6, "G": 10**9, "T": 10**12, "KI": 2**10, "MI": 2**20, "GI": 2**30, "TI": 2**40}
+LEAST = 64 * 10**6
+LIMITS = (Path("/sys/fs/cgroup/memory.max"), Path("/sys/fs/cgroup/memory/memory.limit_in_bytes"))
+
+
+def memory_limit(given: Any) -> float:
+    """Bytes that a fit may use: as given, 4e9, "4GB" or "500MiB"; None: a share of what this machine has free."""
+    if given is None:
+        return SHARE * free_memory()
+    found = re.fullmatch(r"\s*([0-9.]+)\s*([KMGT]I?)?B?\s*", given.upper()) if isinstance(given, str) else None
+    if isinstance(given, bool) or not (found or isinstance(given, int | float)):
+        raise ValueError(f"max_memory must be a size, such as '4GB' or 4e9, not {given!r}.")
+    n_bytes = float(found[1]) * UNITS[found[2] or ""] if found else float(given)
+    if not n_bytes >= LEAST:
+        raise ValueError(f"max_memory must be at least {LEAST // 10**6} MB, not {given!r}.")
+    return n_bytes
+
+
+def free_memory() -> int:
+    """Bytes that this process could still take, as far as the system says: of the machine, and of its container."""
+    free = [limit for limit in (_container_limit(), _free_on_machine()) if limit is not None]
+    return min(free, default=4 * 10**9)
+
+
+def _free_on_machine() -> int | None:
+    try:
+        for line in Path("/proc/meminfo").read_text(encoding="ascii").splitlines():
+            if line.startswith("MemAvailable:"):
+                return 1024 * int(line.split()[1])
+    except OSError:
+        pass
+    try:
+        return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
+    except (AttributeError, OSError, ValueError):  # not on Windows
+        return None
+
+
+def _container_limit() -> int | None:
+    for file in LIMITS:
+        try:
+            return int(file.read_text(encoding="ascii"))
+        except (OSError, ValueError):  # no such file, or "max"
+            continue
+    return None

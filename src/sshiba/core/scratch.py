@@ -1,0 +1,63 @@
+"""Arrays in a file that has no name: it is gone when nobody needs it any more, however the process ends."""
+
+from __future__ import annotations
+
+import mmap
+import os
+import tempfile
+from typing import Any
+
+import numpy as np
+
+SEGMENT = 2**28  # bytes of a file
+
+
+class ScratchError(OSError):
+    """There is no room for scratch files."""
+
+
+class Scratch:
+    """Room for arrays in files; each file is freed with the last array in it.
+
+    They lie in the folder for temporary files (TMPDIR).
+    """
+
+    def __init__(self) -> None:
+        self._segment: mmap.mmap | None = None
+        self._used = 0
+
+    def empty(self, shape: tuple[int, ...], dtype: Any) -> np.ndarray:
+        """An array whose values are not set."""
+        dtype = np.dtype(dtype)
+        n_bytes = int(np.prod(shape)) * dtype.itemsize
+        if n_bytes == 0:
+            return np.empty(shape, dtype)
+        if self._segment is None or self._used + n_bytes > len(self._segment):
+            self._segment, self._used = open_segment(max(SEGMENT, n_bytes)), 0
+        found = np.frombuffer(self._segment, dtype, int(np.prod(shape)), self._used).reshape(shape)
+        self._used += -(-n_bytes // 64) * 64
+        return found
+
+    def keep(self, array: np.ndarray) -> np.ndarray:
+        """A copy of an array that takes no memory but that of the file."""
+        found = self.empty(array.shape, array.dtype)
+        found[...] = array
+        return found
+
+
+def open_segment(n_bytes: int) -> mmap.mmap:
+    """A file of this size in memory. All of it is taken at once: a write could not say that the disk is full."""
+    try:
+        with tempfile.TemporaryFile(prefix="sshiba-") as file:
+            if hasattr(os, "posix_fallocate"):
+                os.posix_fallocate(file.fileno(), 0, n_bytes)
+            else:
+                for _ in range(0, n_bytes, SEGMENT):
+                    file.write(bytes(min(SEGMENT, n_bytes)))
+                file.flush()
+            return mmap.mmap(file.fileno(), n_bytes)
+    except OSError as error:
+        raise ScratchError(
+            f"there is no room for a scratch file of {n_bytes / 1e9:.1f} GB in {tempfile.gettempdir()!r}: "
+            f"{error.strerror}. Free some, or set the environment variable TMPDIR to another folder."
+        ) from error

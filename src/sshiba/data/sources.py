@@ -1,0 +1,258 @@
+"""Rows that stay where they are until they are needed: in a file, in chunks, or in what a function yields."""
+
+from __future__ import annotations
+
+import mmap
+import os
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from threading import Lock
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+
+class SourceError(OSError):
+    """Rows that can no longer be read as they were."""
+
+
+class RowSource(ABC):
+    """The rows of one view. `outline` has their columns, their dtypes, and no row.
+
+    `container` is that of the answers: "array", "vector", "frame" or "series". `index` are the names of the rows, None
+    where they have none.
+    """
+
+    outline: pd.DataFrame
+    container: str = "array"
+    index: pd.Index | None = None
+    n_rows: int
+
+    @abstractmethod
+    def read(self, start: int, stop: int) -> pd.DataFrame:
+        """Rows that follow one another. Raises SourceError where they are not what they were."""
+
+    @property
+    def row_bytes(self) -> int:
+        """About what a row takes in memory."""
+        return sum(max(dtype.itemsize, 8) for dtype in self.outline.dtypes)
+
+    @property
+    def nbytes(self) -> int:
+        return self.n_rows * self.row_bytes
+
+    def columns(self, names: Sequence[Any]) -> RowSource:
+        """Some of the columns."""
+        return SomeColumns(self, names)
+
+    def named(self, values: Any, start: int) -> pd.DataFrame:
+        """An array as a frame with the names of the columns, its rows numbered or named as among all."""
+        index = pd.RangeIndex(start, start + len(values)) if self.index is None else self.index[start:][: len(values)]
+        return pd.DataFrame(values if values.ndim == 2 else values[:, None], index, self.outline.columns, copy=False)
+
+
+class SomeColumns(RowSource):
+    """Some columns of a table; one of labels as a series."""
+
+    def __init__(self, whole: RowSource, names: Sequence[Any], container: str = "frame") -> None:
+        self.whole, self.names, self.container = whole, list(names), container
+        self.outline, self.index, self.n_rows = whole.outline[self.names], whole.index, whole.n_rows
+
+    def read(self, start: int, stop: int) -> pd.DataFrame:
+        return self.whole.read(start, stop)[self.names]
+
+
+# ----------------------------------------------------------------------------------------------------- arrays
+
+
+class ArraySource(RowSource):
+    """Anything with a shape and a dtype whose rows can be cut out: an array of HDF5, of Zarr or of NumPy."""
+
+    def __init__(self, array: Any, name: str, index: pd.Index | None = None, columns: pd.Index | None = None) -> None:
+        if len(array.shape) not in (1, 2):
+            raise ValueError(
+                f"view {name!r} is an array of {len(array.shape)} dimensions. Give rows by features: one of 1 or 2."
+            )
+        self.array, self.name, self.index, self.n_rows = array, name, index, int(array.shape[0])
+        self.container = "frame" if index is not None else "vector" if len(array.shape) == 1 else "array"
+        width = 1 if len(array.shape) == 1 else int(array.shape[1])
+        dtype = np.dtype(array.dtype)
+        self.outline = pd.DataFrame(np.empty((0, width), object if dtype.kind in "SU" else dtype), columns=columns)
+        path = getattr(getattr(array, "file", None), "filename", None)  # of HDF5
+        self.file = None if path is None else WatchedFile(path, name)
+
+    def read(self, start: int, stop: int) -> pd.DataFrame:
+        if self.file is not None:
+            self.file.check()
+        values = np.asarray(self._cut(start, stop))
+        if len(values) != stop - start:
+            raise SourceError(f"view {self.name!r} has fewer rows than when its reading began.")
+        return self.named(values, start)
+
+    def _cut(self, start: int, stop: int) -> Any:
+        try:
+            return self.array[start:stop]
+        except OSError as error:
+            raise SourceError(f"view {self.name!r} can no longer be read: {error}.") from error
+
+
+class FileArraySource(ArraySource):
+    """A memory-mapped array, read from its file: a map of a file that shrinks would end the process."""
+
+    def __init__(self, array: np.memmap, name: str) -> None:
+        super().__init__(array, name)
+        self.file = WatchedFile(str(array.filename), name)
+        mapped = np.frombuffer(array._mmap, np.uint8).__array_interface__["data"][0]  # type: ignore[attr-defined]
+        first = array.offset - array.offset % mmap.ALLOCATIONGRANULARITY
+        self.offset = first + array.__array_interface__["data"][0] - mapped
+
+    @classmethod
+    def can_read(cls, array: Any) -> bool:
+        """Is it a map of a file whose rows lie one after the other?"""
+        if not isinstance(array, np.memmap) or array.filename is None or array.dtype.hasobject:
+            return False
+        return array.ndim in (1, 2) and array.flags.c_contiguous
+
+    def _cut(self, start: int, stop: int) -> np.ndarray:
+        assert self.file is not None
+        row = self.array.dtype.itemsize * int(np.prod(self.array.shape[1:]))
+        out = np.empty((stop - start, *self.array.shape[1:]), self.array.dtype)
+        self.file.read_into(out, self.offset + start * row)
+        return out
+
+
+class WatchedFile:
+    """A file that must stay as it is while it is read."""
+
+    def __init__(self, path: str, name: str) -> None:
+        self.path, self.name = path, name
+        self.stamp = self._stamp()
+
+    def _stamp(self) -> tuple[int, int]:
+        try:
+            found = os.stat(self.path)
+        except OSError as error:
+            raise SourceError(f"view {self.name!r}: {self.path!r} can no longer be read: {error.strerror}.") from error
+        return found.st_size, found.st_mtime_ns
+
+    def check(self) -> None:
+        size, time = self._stamp()
+        if (size, time) != self.stamp:
+            how = "shrank" if size < self.stamp[0] else "grew" if size > self.stamp[0] else "was written to"
+            raise SourceError(
+                f"view {self.name!r}: {self.path!r} {how} while it was being read. Read a file that stays as it is."
+            )
+
+    def read_into(self, out: np.ndarray, offset: int) -> None:
+        """Fill an array from the bytes at `offset`."""
+        self.check()
+        left = memoryview(out.view(np.uint8).reshape(-1))  # type: ignore[arg-type]
+        with open(self.path, "rb", buffering=0) as file:
+            file.seek(offset)
+            while len(left):
+                n = file.readinto(left)
+                if not n:
+                    raise SourceError(f"view {self.name!r}: {self.path!r} ends too early.")
+                left = left[n:]
+
+
+# ----------------------------------------------------------------------------------------------------- chunks
+
+Chunks = Iterator[tuple[int, pd.DataFrame]]  # each with the place of its first row
+
+
+class ChunkSource(RowSource):
+    """Rows that come in chunks, one after the other: of Parquet, of a Dask collection, or what a function yields.
+
+    The chunk at hand is kept, so that going through all rows reads each chunk once.
+
+    Parameters
+    ----------
+    chunks : function of a row
+        The chunks from the one on that has this row, or from an earlier one.
+    can_skip : bool
+        Does it begin there, and not with the first chunk of all?
+    """
+
+    def __init__(
+        self,
+        name: str,
+        chunks: Callable[[int], Chunks],
+        n_rows: int,
+        outline: pd.DataFrame,
+        container: str,
+        index: pd.Index | None = None,
+        can_skip: bool = True,
+    ) -> None:
+        self.name, self.chunks, self.can_skip = name, chunks, can_skip
+        self.n_rows, self.outline, self.container, self.index = n_rows, outline, container, index
+        self._lock = Lock()
+        self._coming: Chunks = iter(())
+        self._current: tuple[int, pd.DataFrame] | None = None
+
+    def read(self, start: int, stop: int) -> pd.DataFrame:
+        with self._lock:
+            if self._is_elsewhere(start):
+                self._current = None  # one chunk at a time
+                self._coming = self.chunks(start)
+                self._current = next(self._coming, None)
+            parts, at = [], start
+            while at < stop:
+                if self._current is None:
+                    raise SourceError(f"view {self.name!r} has fewer rows than when its reading began.")
+                first, frame = self._current
+                if at < first + len(frame):
+                    parts.append(frame.iloc[at - first : stop - first])
+                    at += len(parts[-1])
+                if at < stop:
+                    self._current = next(self._coming, None)
+        if any(list(part.columns) != list(self.outline.columns) for part in parts):
+            raise SourceError(f"view {self.name!r} has chunks with different columns.")
+        return pd.concat(parts) if len(parts) > 1 else parts[0] if parts else self.outline
+
+    def _is_elsewhere(self, row: int) -> bool:
+        """Is the row not in the chunk at hand, nor in one that comes soon?"""
+        if self._current is None or row < self._current[0]:
+            return True
+        first, frame = self._current
+        return self.can_skip and row > first + 2 * len(frame)
+
+
+def function_source(function: Callable[[], Iterable[Any]], name: str) -> ChunkSource:
+    """What a function yields: chunks of rows, the same ones each time that it is called."""
+    containers: set[str] = set()
+
+    def chunks(row: int = 0) -> Chunks:
+        found, start = function(), 0
+        if not isinstance(found, Iterable):
+            raise TypeError(f"view {name!r}: the function must yield chunks of rows, not {type(found).__name__}.")
+        for chunk in found:
+            if isinstance(chunk, pd.DataFrame):
+                frame, container = chunk, "frame"
+            else:
+                values = np.asarray(chunk)
+                if values.ndim not in (1, 2):
+                    raise ValueError(f"view {name!r}: chunks must be rows by features, of 1 or 2 dimensions.")
+                frame, container = numbered(values, start), "vector" if values.ndim == 1 else "array"
+            containers.add(container)
+            yield start, frame
+            start += len(frame)
+
+    outline, names, n_rows = None, [], 0
+    for _, frame in chunks():
+        outline = frame.iloc[:0] if outline is None else outline
+        names.append(frame.index)
+        n_rows += len(frame)
+    if outline is None:
+        raise ValueError(f"view {name!r}: the function yields no rows.")
+    if len(containers) > 1:
+        raise TypeError(f"view {name!r}: the function yields frames and arrays. Yield one kind.")
+    index = names[0].append(names[1:]) if containers == {"frame"} else None
+    return ChunkSource(name, chunks, n_rows, outline, containers.pop(), index, can_skip=False)
+
+
+def numbered(values: np.ndarray, start: int) -> pd.DataFrame:
+    """An array as a frame, its rows numbered from `start` on."""
+    rows = pd.RangeIndex(start, start + len(values))
+    return pd.DataFrame(values if values.ndim == 2 else values[:, None], rows, copy=False)
