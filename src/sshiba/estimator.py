@@ -339,6 +339,10 @@ class SSHIBA(BaseEstimator):
             restarts = sweeps()
             with ctrl_c(anew=True) as stop_requests:
                 keep(restarts)
+                if restarts.lost is not None:
+                    if checkpoint is not None:
+                        self.save(checkpoint)
+                    raise type(restarts.lost)(f"{restarts.lost} The best state so far is kept: resume goes on from it.")
                 limit = self._sharpness_limit(time.perf_counter() - began)
 
                 def out_of_time() -> bool:

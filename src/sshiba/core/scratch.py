@@ -12,7 +12,11 @@ import numpy as np
 SEGMENT = 2**28  # bytes of a file
 
 
-class ScratchError(OSError):
+class RowsLostError(OSError):
+    """Rows, or what is kept of them, can no longer be read or written."""
+
+
+class ScratchError(RowsLostError):
     """There is no room for scratch files."""
 
 

@@ -21,6 +21,7 @@ from .sources import (
 )
 from .wording import first_few
 
+ENDINGS = (".npy", ".parquet", ".zarr", ".h5", ".hdf5")
 BATCH_BYTES = 2**26  # of a Parquet file that are read at a time
 
 
@@ -35,7 +36,7 @@ def find_source(value: Any, name: str) -> RowSource | None:
         return ArraySource(value, name)
     if package.startswith("dask"):
         return dask_source(value, name)
-    if isinstance(value, str | Path):
+    if isinstance(value, Path) or (isinstance(value, str) and Path(value).suffix.lower() in ENDINGS):
         return path_source(Path(value), name)
     if callable(value) and not hasattr(value, "__array__") and not hasattr(value, "shape"):
         return function_source(value, name)

@@ -12,8 +12,10 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
+from ..core.scratch import RowsLostError
 
-class SourceError(OSError):
+
+class SourceError(RowsLostError):
     """Rows that can no longer be read as they were."""
 
 

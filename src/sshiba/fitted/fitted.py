@@ -14,6 +14,7 @@ import sklearn
 from sklearn.utils.validation import check_is_fitted
 
 from ..core.explained import order_factors
+from ..core.scratch import RowsLostError
 from ..core.spec import ModelSpec
 from ..core.state import Posterior
 from ..data.schema import Schema
@@ -89,7 +90,10 @@ def make_fitted(
     assert best.state.stats is not None  # a run ends with a whole sweep
     posterior, shares = order_factors(best.state.posterior, best.state.stats)
     local = best.state.local if exact_rows is None else None
-    mean, std = infer_factors(exact_rows or rows, posterior, local)
+    try:
+        mean, std = infer_factors(exact_rows or rows, posterior, local)
+    except RowsLostError:  # the model is there all the same
+        mean, std = np.full((2, rows.n_rows, posterior.n_components), np.nan)
     return Fitted(
         schema=schema,
         spec=rows.spec,

@@ -8,6 +8,7 @@ from dataclasses import dataclass, replace
 
 from ..core.evidence import log_evidence
 from ..core.momentum import plain_sweeps
+from ..core.scratch import RowsLostError
 from ..core.state import Posterior
 from ..engines.protocol import Rows
 from .budget import Budget, FitOptions
@@ -32,11 +33,13 @@ def run(
 ) -> Fit:
     """Sweep until the bound rises by less than `tol`, and neither a factor less nor one more gives a better model.
 
-    `callback` is called after each sweep, `on_pause` with the present state now and then; a stop request ends the run.
+    `callback` is called after each sweep, `on_pause` with the present state now and then; a stop request ends the run,
+    and so does a loss of the rows, with the last state that was whole.
     """
     paused = time.perf_counter()
     budget = Budget(options, start.n_sweeps, stop_requests)
     state, path, converged = first_state(rows, start), list(start.path), False
+    whole = state  # the last one with statistics
     rotations = Schedule(options.rotate, max(WARM_UP, start.n_sweeps) + 1)
     patience, grown_to = FIRST_TRIAL, 0
 
@@ -52,7 +55,7 @@ def run(
             pace = rise / plain_sweeps(new.n_ahead)
             rotations.learn(budget.n_sweeps, new.gain, rise, stalled=pace < options.tol)
             path.append(new.bound)
-            state = prune(new, options.prune_tol)
+            whole, state = new, prune(new, options.prune_tol)
             if callback is not None:
                 callback(Progress(budget.n_sweeps, new.bound, rise, state.posterior.n_components, budget.seconds))
             now = time.perf_counter()
@@ -77,6 +80,11 @@ def run(
         if len(path) == len(start.path):  # nothing was done yet that could be kept
             raise
         return replace(with_evidence(rows, so_far()), interrupted=True)
+    except RowsLostError as error:
+        if whole.stats is None:
+            raise
+        state = whole
+        return replace(with_evidence(rows, so_far(interrupted=True)), lost=error)
     return replace(with_evidence(rows, so_far()), interrupted=bool(stop_requests))
 
 
@@ -151,6 +159,7 @@ class Fit:
     seconds: float
     interrupted: bool = False
     log_evidence: float | None = None
+    lost: RowsLostError | None = None  # why the run could not go on
 
 
 @dataclass(frozen=True)

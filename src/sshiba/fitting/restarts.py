@@ -13,6 +13,7 @@ import numpy as np
 from joblib import Parallel, cpu_count, delayed, effective_n_jobs
 from threadpoolctl import threadpool_limits
 
+from ..core.scratch import RowsLostError
 from ..core.start import posterior_along, random_posterior
 from ..engines.protocol import Rows
 from .budget import FitOptions
@@ -48,11 +49,12 @@ class Restarts:
 
     all: tuple[Restart, ...]
     best: Fit | None = None
+    lost: RowsLostError | None = None  # why the last one could not go on
 
     def add(self, fit: Fit) -> Restarts:
         """With one more; the states of all but the best are let go."""
         restarts = (*self.all, Restart.of(fit))
-        return Restarts(restarts, fit if best_place(restarts) == len(self.all) else self.best)
+        return Restarts(restarts, fit if best_place(restarts) == len(self.all) else self.best, fit.lost)
 
     @property
     def interrupted(self) -> bool:
