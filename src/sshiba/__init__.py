@@ -9,6 +9,7 @@ if TYPE_CHECKING:
     from .core.spec import Priors
     from .data.annotated import annotated
     from .data.dates import date_features
+    from .data.row_parts import row_parts
     from .data.spellings import normalise_labels
     from .data.types import Binary, Categorical, Real
     from .estimator import SSHIBA, load
@@ -34,6 +35,7 @@ _PLACES = {
     "date_features": "data.dates",
     "load": "estimator",
     "normalise_labels": "data.spellings",
+    "row_parts": "data.row_parts",
     "tune": "evaluate",
 }
 
@@ -53,6 +55,7 @@ __all__ = [
     "date_features",
     "load",
     "normalise_labels",
+    "row_parts",
     "tune",
 ]
 

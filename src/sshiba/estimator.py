@@ -22,7 +22,7 @@ from .core.devices import device_for
 from .core.machine import memory_limit
 from .core.random import seed_sequence
 from .core.spec import ModelSpec, Priors
-from .core.streamed import AnyView
+from .core.streamed import AnyView, ReadCount
 from .data.advice import Problem, Remedy
 from .data.reading import read_training, warn_empty_rows
 from .data.schema import Schema
@@ -50,7 +50,7 @@ from .fitted.search import (
 from .fitted.sharpness import find_sharpness
 from .fitting.budget import FitOptions
 from .fitting.loop import Progress, StartingPoint
-from .fitting.progress_bar import FitBar
+from .fitting.progress_bar import FitBar, ReadingBar
 from .fitting.restarts import Restart, Restarts, ctrl_c, run_restarts
 from .report import write_report
 from .settings import check_settings
@@ -108,6 +108,9 @@ class SSHIBA(BaseEstimator):
         Called with a `Progress` after each sweep; where restarts run in parallel, after each restart.
     max_time : float, optional
         Seconds for the whole fit.
+    max_memory : str or float, optional
+        What the fit may take of memory: "4GB", "500MiB" or 4e9; by default 60 % of what the machine has free. Views
+        that do not fit are read again in each sweep, and q(x) of labels goes to a scratch file.
     verbose : int
         1 shows a progress bar.
 
@@ -193,7 +196,10 @@ class SSHIBA(BaseEstimator):
         views : dict of arrays, DataFrames or Series; or one DataFrame, MuData or AnnData
             Frames of pandas (aligned by index), polars or Arrow (row by row). NaN, None, NA and null are missing. One
             DataFrame is split by type: numbers, 0 / 1, and each column of labels a view of its own; or as `views` says,
-            {"blood": ["hb", "wbc"], "sex": Categorical()}. An array may be a tensor of PyTorch or CuPy.
+            {"blood": ["hb", "wbc"], "sex": Categorical()}. An array may be a tensor of PyTorch or CuPy. Rows that are
+            not in memory are read when they are needed: a memory-mapped array, one of HDF5 or Zarr, a Dask array or
+            DataFrame, the path of a .npy, .parquet, .zarr or .h5 file or of a folder of Parquet files, or a function
+            that yields chunks of rows each time that it is called.
         y : ignored
         checkpoint : path, optional
             Save the best state so far in this file every `checkpoint_minutes`; restarts then run one after another.
@@ -254,7 +260,10 @@ class SSHIBA(BaseEstimator):
                 raise ValueError(_changed(name, fit.settings[name], now[name]))
 
     def _read(self, views: Any) -> tuple[Schema, dict[str, AnyView], pd.Index]:
-        return read_training(views, self.views, self.dtype, self.max_memory)
+        """The training rows; a progress bar where they are read from elsewhere."""
+        self._reads = ReadCount()
+        with ReadingBar(self._reads) if self.verbose else nullcontext():
+            return read_training(views, self.views, self.dtype, self.max_memory, self._reads)
 
     def _read_again(self, fit: Fitted, views: Any) -> tuple[Schema, dict[str, AnyView], pd.Index]:
         """The data of an interrupted fit, and no others, as the same views."""
@@ -323,7 +332,7 @@ class SSHIBA(BaseEstimator):
             self.save(checkpoint)  # type: ignore[arg-type]
 
         def sweeps() -> Restarts:
-            with FitBar(self.n_init, self.max_iter) if self.verbose else nullcontext() as bar:
+            with FitBar(self.n_init, self.max_iter, reads=self._reads) if self.verbose else nullcontext() as bar:
                 watchers = [watcher for watcher in (bar, self.callback) if watcher is not None]
 
                 def watch(progress: Progress) -> None:

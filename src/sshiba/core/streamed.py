@@ -16,6 +16,25 @@ APART = 100  # rows between two that are still read at once
 CHUNK_BYTES = 2**25  # of rows that are read at a time
 
 
+class ReadCount:
+    """How often rows that are not kept were gone through, and how far the present pass is."""
+
+    def __init__(self) -> None:
+        self.per_pass = 0  # bytes of all rows that are read again and again
+        self.n_bytes = 0
+
+    def add(self, n_bytes: int) -> None:
+        self.n_bytes += n_bytes
+
+    def __str__(self) -> str:
+        if not self.n_bytes:
+            return ""
+        if not self.per_pass:
+            return f"{self.n_bytes / 1e9:.1f} GB read"
+        number, done = divmod(self.n_bytes, self.per_pass)
+        return f"pass {number + 1}: {done / 1e9:.1f} of {self.per_pass / 1e9:.1f} GB"
+
+
 @dataclass(frozen=True, eq=False)
 class StreamedView:
     """One view whose rows are read and coded when they are needed: in a file, or wherever they are.

@@ -11,6 +11,8 @@ import numpy as np
 import pandas as pd
 
 from .frame_library import FrameLibrary, Table
+from .source_formats import find_source
+from .sources import NamedRows, RowSource
 from .wording import first_few
 
 logger = logging.getLogger("sshiba")
@@ -90,8 +92,8 @@ def modalities(data: Any) -> dict[str, Any]:
     raise TypeError(f"give a MuData or an AnnData, not {type(data).__name__}.")
 
 
-def matrix(data: Any, name: str, layer: str | None = None) -> pd.DataFrame:
-    """The matrix of a modality, or a layer, with its row and column names."""
+def matrix(data: Any, name: str, layer: str | None = None) -> pd.DataFrame | RowSource:
+    """The matrix of a modality, or a layer, with its row and column names; in a file where it lies in one."""
     if layer is not None and layer not in data.layers:
         known = [key for key in data.layers if key is not None]  # newer versions count X among them, as None
         raise ValueError(f"modality {name!r} has no layer {layer!r}; it has {first_few(known, 10) or 'none'}.")
@@ -102,6 +104,9 @@ def matrix(data: Any, name: str, layer: str | None = None) -> pd.DataFrame:
         if not names.is_unique:
             twice = first_few(names[names.duplicated()].unique())
             raise ValueError(f"modality {name!r}: {of}_names {twice} are not unique. Call {of}_names_make_unique().")
+    source = find_source(values, name)
+    if source is not None:
+        return NamedRows(source, pd.Index(data.obs_names), pd.Index(data.var_names))
     return pd.DataFrame(_dense(values), index=pd.Index(data.obs_names), columns=pd.Index(data.var_names), copy=False)
 
 
@@ -120,7 +125,7 @@ class Annotated(FrameLibrary):
     def holds(self, value: Any) -> bool:
         return is_anndata(value)
 
-    def to_pandas(self, value: Any, name: str) -> pd.DataFrame:
+    def to_pandas(self, value: Any, name: str) -> Any:
         return matrix(value, name)
 
     def filled(self, table: Table, given: Any, read: Any) -> Any:

@@ -12,6 +12,7 @@ import pandas as pd
 from array_api_compat import is_torch_array
 from scipy import sparse
 
+from ..core.streamed import ReadCount
 from ..core.threads import read_ahead
 from .advice import DataError, Problem, Remedy
 from .cells import shared_numpy_dtype
@@ -39,6 +40,7 @@ class Table:
     label: Any = None  # the name of a series
     tensor: Any = None  # numbers on a device
     source: RowSource | None = None  # rows that are read when they are needed
+    reads: ReadCount | None = None  # told of them
     markers: dict[Any, Markers] = field(default_factory=dict)  # the texts of each column that were taken for missing
 
     @property
@@ -58,14 +60,22 @@ class Table:
         """The frame, or some rows at a time of what is not in memory; the next are read meanwhile."""
         if self.source is None:
             return iter([self.frame]) if self.tensor is None else frames(self.tensor)
-        step = max(1, max_bytes // max(self.source.row_bytes, 1))
+        step = max(1, max_bytes // max(self.row_bytes, 1))
         return read_ahead(lambda start: self.read(start, start + step), range(0, self.n_rows, step))
 
     def read(self, start: int, stop: int) -> pd.DataFrame:
         """Rows that follow one another."""
+        stop = min(stop, self.n_rows)
+        if self.reads is not None:
+            self.reads.add((stop - start) * self.row_bytes)
         if self.source is None:
             return self.frame.iloc[start:stop]
-        return without_markers(self.source.read(start, min(stop, self.n_rows)))[0]
+        return without_markers(self.source.read(start, stop))[0]
+
+    @property
+    def row_bytes(self) -> int:
+        """About what a row takes in memory."""
+        return 8 * self.frame.shape[1] if self.source is None else self.source.row_bytes
 
     @cached_property
     def sample(self) -> pd.DataFrame:
@@ -117,7 +127,8 @@ def read_table(value: Any, name: str, allow_no_rows: bool = False) -> Table:
         table = Table(value, "frame")
     elif isinstance(value, RowSource):
         dtype = shared_numpy_dtype(value.outline) if value.container in ("array", "vector") else None
-        table = Table(value.outline, value.container, dtype, source=value)
+        label = value.outline.columns[0] if value.container == "series" else None
+        table = Table(value.outline, value.container, dtype, label, source=value)
     elif isinstance(value, pd.Series):
         table = Table(value.to_frame(name if value.name is None else value.name), "series", label=value.name)
     else:

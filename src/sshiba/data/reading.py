@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import logging
 import warnings
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from difflib import get_close_matches
 from functools import reduce
@@ -19,7 +19,7 @@ import pandas as pd
 
 from ..core.coded import CodedView
 from ..core.machine import memory_limit
-from ..core.streamed import AnyView, StreamedView
+from ..core.streamed import AnyView, ReadCount, StreamedView
 from .advice import DataTypeError, DataWarning, Problem, Remedy
 from .alignment import align
 from .border import as_views
@@ -30,6 +30,7 @@ from .markers import is_text, suspects, tell_markers
 from .one_table import SplitTable, is_one_table, split_new, split_training
 from .schema import Schema
 from .sentinels import sentinels
+from .sources import RowSource
 from .spellings import spellings, text_counts
 from .tensors import on_host
 from .types import VIEW_TYPES, View
@@ -45,7 +46,7 @@ def read_training(
     types: Mapping[str, Any] | None = None,
     dtype: Any = "float64",
     max_memory: Any = None,
-    on_read: Callable[[int], object] | None = None,
+    reads: ReadCount | None = None,
 ) -> tuple[Schema, dict[str, AnyView], pd.Index]:
     """Learn how to code the views, and code them; those that are too large for memory when they are needed.
 
@@ -57,7 +58,8 @@ def read_training(
         Types not given are inferred and logged.
     dtype : of the working copies
     max_memory : as for `memory_limit`
-    on_read : called with the bytes of rows that were read and not kept
+    reads : ReadCount, optional
+        Told of all rows that are read and not kept.
 
     Returns
     -------
@@ -68,6 +70,8 @@ def read_training(
     split = training_views(views, types)
     given = split.types
     tables = _read_tables(split.views, {name: as_view(view, name) for name, view in given.items()}, allow_no_rows=False)
+    reads = ReadCount() if reads is None else reads
+    tables = {name: replace(table, reads=reads) for name, table in tables.items()}
     _check_names(given, tables, "view types are given for")
     index, rows = align(tables, training=True)
     schema = Schema({}, {}, dict(split.reasons), split.columns)
@@ -98,8 +102,10 @@ def read_training(
         if table.source is None and name in in_memory:
             data[name] = _encode(view, table, table.frame, name, coding, dtype).take(rows[name])
             continue
-        streamed = _stream(view, table, name, coding, dtype, on_read)
+        streamed = _stream(view, table, name, coding, dtype)
         data[name] = streamed.gathered().take(rows[name]) if name in in_memory else streamed.at(rows[name])
+    reads.per_pass = sum(table.n_rows * table.row_bytes for name, table in tables.items() if name not in in_memory)
+    reads.n_bytes = 0
     return schema, data, index
 
 
@@ -123,17 +129,11 @@ def kept_in_memory(tables: Mapping[str, Table], dtype: Any, limit: float) -> set
     return kept
 
 
-def _stream(
-    view: View, table: Table, name: str, coding: Coding, dtype: Any, on_read: Callable[[int], object] | None
-) -> StreamedView:
+def _stream(view: View, table: Table, name: str, coding: Coding, dtype: Any) -> StreamedView:
     """A view whose rows are coded as they are read."""
 
     def read_rows(start: int, stop: int) -> CodedView:
-        rows = table.read(start, stop)
-        found = view.encode(rows, name, coding, dtype)
-        if on_read is not None:
-            on_read(found.nbytes)
-        return found
+        return view.encode(table.read(start, stop), name, coding, dtype)
 
     empty = view.encode(table.read(0, 0), name, coding, dtype)
     complete = bool((coding.observed_per_feature == table.n_rows).all())
@@ -190,6 +190,10 @@ def training_views(data: Any, types: Mapping[Any, Any] | None) -> SplitTable:
     if types is not None and not isinstance(types, Mapping):
         raise TypeError(f"view types must be a dict of name to type, not {type(types).__name__}.")
     data = as_views(data)
+    if isinstance(data, RowSource) and data.container == "frame":
+        split = split_training(read_table(data, "").sample, types)
+        views = {name: data.part(some) for name, some in split.views.items()}
+        return replace(split, views=views)
     if is_one_table(data):
         return split_training(data, types)
     return SplitTable(data, dict(types or {}), {})

@@ -44,25 +44,36 @@ class RowSource(ABC):
     def nbytes(self) -> int:
         return self.n_rows * self.row_bytes
 
-    def columns(self, names: Sequence[Any]) -> RowSource:
-        """Some of the columns."""
-        return SomeColumns(self, names)
-
-    def named(self, values: Any, start: int) -> pd.DataFrame:
-        """An array as a frame with the names of the columns, its rows numbered or named as among all."""
-        index = pd.RangeIndex(start, start + len(values)) if self.index is None else self.index[start:][: len(values)]
-        return pd.DataFrame(values if values.ndim == 2 else values[:, None], index, self.outline.columns, copy=False)
+    def part(self, like: pd.DataFrame | pd.Series) -> RowSource:
+        """The columns that a part of the table has; a column alone as a series where that is one."""
+        if isinstance(like, pd.Series):
+            return SomeColumns(self, [like.name], "series")
+        return SomeColumns(self, list(like.columns), "frame")
 
 
 class SomeColumns(RowSource):
-    """Some columns of a table; one of labels as a series."""
+    """Some columns of a table."""
 
-    def __init__(self, whole: RowSource, names: Sequence[Any], container: str = "frame") -> None:
+    def __init__(self, whole: RowSource, names: Sequence[Any], container: str) -> None:
         self.whole, self.names, self.container = whole, list(names), container
         self.outline, self.index, self.n_rows = whole.outline[self.names], whole.index, whole.n_rows
 
     def read(self, start: int, stop: int) -> pd.DataFrame:
         return self.whole.read(start, stop)[self.names]
+
+
+class NamedRows(RowSource):
+    """An array whose rows and columns have names: a frame."""
+
+    container = "frame"
+
+    def __init__(self, array: RowSource, index: pd.Index, columns: pd.Index) -> None:
+        self.array, self.names, self.index, self.n_rows = array, index, index, array.n_rows
+        self.outline = array.outline.set_axis(columns, axis=1).set_axis(index[:0])
+
+    def read(self, start: int, stop: int) -> pd.DataFrame:
+        found = self.array.read(start, stop)
+        return found.set_axis(self.outline.columns, axis=1).set_axis(self.names[start:stop])
 
 
 # ----------------------------------------------------------------------------------------------------- arrays
@@ -71,16 +82,16 @@ class SomeColumns(RowSource):
 class ArraySource(RowSource):
     """Anything with a shape and a dtype whose rows can be cut out: an array of HDF5, of Zarr or of NumPy."""
 
-    def __init__(self, array: Any, name: str, index: pd.Index | None = None, columns: pd.Index | None = None) -> None:
+    def __init__(self, array: Any, name: str) -> None:
         if len(array.shape) not in (1, 2):
             raise ValueError(
                 f"view {name!r} is an array of {len(array.shape)} dimensions. Give rows by features: one of 1 or 2."
             )
-        self.array, self.name, self.index, self.n_rows = array, name, index, int(array.shape[0])
-        self.container = "frame" if index is not None else "vector" if len(array.shape) == 1 else "array"
+        self.array, self.name, self.n_rows = array, name, int(array.shape[0])
+        self.container = "vector" if len(array.shape) == 1 else "array"
         width = 1 if len(array.shape) == 1 else int(array.shape[1])
         dtype = np.dtype(array.dtype)
-        self.outline = pd.DataFrame(np.empty((0, width), object if dtype.kind in "SU" else dtype), columns=columns)
+        self.outline = pd.DataFrame(np.empty((0, width), object if dtype.kind in "SU" else dtype))
         path = getattr(getattr(array, "file", None), "filename", None)  # of HDF5
         self.file = None if path is None else WatchedFile(path, name)
 
@@ -90,7 +101,7 @@ class ArraySource(RowSource):
         values = np.asarray(self._cut(start, stop))
         if len(values) != stop - start:
             raise SourceError(f"view {self.name!r} has fewer rows than when its reading began.")
-        return self.named(values, start)
+        return numbered(values, start)
 
     def _cut(self, start: int, stop: int) -> Any:
         try:

@@ -15,11 +15,12 @@ from ..core.explained import influence
 from ..core.likelihoods import Likelihood
 from ..core.random import seed_sequence
 from ..core.spec import ModelSpec
-from ..data.border import answers_in_kind, fills_in_kind
+from ..data.border import answers_in_kind, as_views, fills_in_kind
 from ..data.coding import labelled_frame
 from ..data.giving_back import fill, std_to_user, to_user
 from ..data.one_table import columns_absent_from, is_one_table, merge_columns, same_name, whole_table
 from ..data.reading import new_views, read_new
+from ..data.row_parts import by_parts, holds_sources, row_parts
 from ..data.wording import first_few
 from ..engines import Rows, make_rows
 from .draws import draw_rows
@@ -34,6 +35,7 @@ class Answers:
     fit: Fitted
 
     @answers_in_kind
+    @by_parts
     def transform(self, views: Any, return_std: bool = False) -> Any:
         views = self.given(views)
         data, index = self.read(views)
@@ -43,6 +45,7 @@ class Answers:
         return found if return_std else found[0]
 
     @answers_in_kind
+    @by_parts
     def predict(self, views: Any, target: Any = None, return_std: bool = False, use_target: bool = False) -> Any:
         given = self.given(views)
         names, column = self._targets(views, given, target)
@@ -64,6 +67,7 @@ class Answers:
         return tuple(results) if return_std else results[0]
 
     @answers_in_kind
+    @by_parts
     def predict_proba(self, views: Any, target: Any, use_target: bool = False) -> Any:
         given = self.given(views)
         (name,), column = self._targets(views, given, target)
@@ -81,6 +85,7 @@ class Answers:
         return _column(pd.DataFrame(values, index=index, columns=coding.latent_index), column)
 
     @fills_in_kind
+    @by_parts
     def impute(self, views: Any, return_std: bool = False) -> Any:
         given = self.given(views)
         data, index = self.read(given)
@@ -113,11 +118,16 @@ class Answers:
         }
 
     def score(self, views: Any) -> float:
+        found = [self._score(part) for part in (row_parts(views) if holds_sources(as_views(views)) else [views])]
+        return sum(n * score for n, score in found) / sum(n for n, _ in found)
+
+    def _score(self, views: Any) -> tuple[int, float]:
+        """How many rows there are, and the mean of theirs."""
         data, index = self.read(views)
         if len(index) == 0:
             raise ValueError("score needs at least one row.")
         total = log_likelihood(self._rows(data, unweighted(self.fit.spec)), self.fit.posterior)
-        return (total - self.fit.schema.log_jacobian(data, len(index))) / len(index)
+        return len(index), (total - self.fit.schema.log_jacobian(data, len(index))) / len(index)
 
     def sample(self, n: int = 1, random_state: int | None = None) -> Any:
         if isinstance(n, bool) or not isinstance(n, int | np.integer) or n < 0:

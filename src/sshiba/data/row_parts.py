@@ -1,0 +1,103 @@
+"""Rows that are not in memory, some at a time, as data that are; and the answers about them put together."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from functools import wraps
+from math import prod
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+from ..core.scratch import Scratch
+from .alignment import align
+from .border import as_views
+from .containers import CHUNK_BYTES, Table, read_table
+from .sources import RowSource
+
+LARGE = 2**30  # bytes of an answer from which on it lies in a scratch file
+
+
+def holds_sources(views: Any) -> bool:
+    """Are any of these rows not in memory?"""
+    parts = views.values() if isinstance(views, Mapping) else [views]
+    return any(isinstance(part, RowSource) for part in parts)
+
+
+def row_parts(views: Any, max_bytes: int = CHUNK_BYTES) -> Iterator[Any]:
+    """All rows of the views, some at a time, in the order in which they are answered.
+
+    What a model is asked of rows that are larger than memory can so be written part by part.
+
+    Parameters
+    ----------
+    views : dict of views, or one table; as for `SSHIBA.fit`
+    max_bytes : int
+        About what the rows of a part may take.
+
+    Yields
+    ------
+    The same views with some of the rows, in memory.
+
+    Examples
+    --------
+    >>> for part in sshiba.row_parts({"x": "large.npy"}):  # doctest: +SKIP
+    ...     file.write(model.impute(part)["x"])
+    """
+    views = as_views(views)
+    parts = views if isinstance(views, Mapping) else {"": views}
+    tables = {name: read_table(part, name, allow_no_rows=True) for name, part in parts.items()}
+    index, places = align(tables, training=False)
+    step = max(1, max_bytes // max(1, sum(table.row_bytes for table in tables.values())))
+    for start in range(0, max(len(index), 1), step):
+        labels = index[start : start + step]
+        found = {name: _some(tables[name], places[name], start, labels) for name in parts}
+        yield found if isinstance(views, Mapping) else found[""]
+
+
+def _some(table: Table, places: np.ndarray | None, start: int, labels: pd.Index) -> Any:
+    """The rows of these labels in the container of the table; missing where it has none of them."""
+    if places is None:
+        frame = table.read(start, start + len(labels))
+    else:
+        wanted = places[start : start + len(labels)]
+        known = wanted[wanted >= 0]
+        span = (int(known.min()), int(known.max()) + 1) if len(known) else (0, 0)
+        frame = table.read(*span).reindex(labels)
+    if table.container == "series":
+        return frame.iloc[:, 0].rename(table.label)
+    if table.container == "frame":
+        return frame
+    values = frame.to_numpy()
+    return values[:, 0] if table.container == "vector" else values
+
+
+def by_parts(method: Callable[..., Any]) -> Callable[..., Any]:
+    """A method about rows: of those that are not in memory some at a time, its answers put together."""
+
+    @wraps(method)
+    def in_parts(self: Any, views: Any, *args: Any, **options: Any) -> Any:
+        if not holds_sources(views):
+            return method(self, views, *args, **options)
+        return joined([method(self, part, *args, **options) for part in row_parts(views)])
+
+    return in_parts
+
+
+def joined(answers: list[Any]) -> Any:
+    """Answers about some rows each, one below the other."""
+    first = answers[0]
+    if len(answers) == 1:
+        return first
+    if isinstance(first, tuple):
+        return tuple(joined(list(parts)) for parts in zip(*answers))
+    if isinstance(first, dict):
+        return {name: joined([answer[name] for answer in answers]) for name in first}
+    if isinstance(first, pd.DataFrame | pd.Series):
+        return pd.concat(answers)
+    shape = (sum(len(answer) for answer in answers), *first.shape[1:])
+    dtype = np.result_type(*answers)
+    n_bytes = prod(shape) * dtype.itemsize
+    large = n_bytes > LARGE and not dtype.hasobject
+    return np.concatenate(answers, out=Scratch().empty(shape, dtype) if large else None)
