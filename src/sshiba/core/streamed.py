@@ -12,8 +12,7 @@ from .holes import Holes, HoleSums
 from .scratch import Scratch
 from .threads import read_ahead
 
-APART = 100  # rows between two that are still read at once
-CHUNK_BYTES = 2**25  # of rows that are read at a time
+APART = 8  # rows between two that are still read at once
 
 
 class ReadCount:
@@ -47,16 +46,23 @@ class StreamedView:
     empty: CodedView  # the form of the rows, and none of them
     found: Holes
     observed_rows: np.ndarray  # (N,) bool: those that have anything
+    chunk_bytes: float  # of rows that are gone through
 
     in_memory = False
     on_host = True
 
     @classmethod
     def of(
-        cls, read_rows: Callable[[int, int], CodedView], n_rows: int, empty: CodedView, n_features: int, complete: bool
+        cls,
+        read_rows: Callable[[int, int], CodedView],
+        n_rows: int,
+        empty: CodedView,
+        n_features: int,
+        complete: bool,
+        chunk_bytes: float,
     ) -> StreamedView:
         """Unless they are known to be complete, all rows are read once, to see where the holes are."""
-        view = cls(read_rows, n_rows, empty, Holes.none(n_features), np.ones(n_rows, dtype=bool))
+        view = cls(read_rows, n_rows, empty, Holes.none(n_features), np.ones(n_rows, dtype=bool), chunk_bytes)
         if complete:
             return view
         sums = [HoleSums.of(part.observed, start, part.n_rows, n_features) for start, part in view.chunks()]
@@ -99,7 +105,7 @@ class StreamedView:
 
     def chunks(self) -> Iterator[tuple[int, CodedView]]:
         """All rows, some at a time, with the place of the first; the next are read meanwhile."""
-        step = max(1, CHUNK_BYTES // max(self.row_bytes, 1))
+        step = max(1, int(self.chunk_bytes) // max(self.row_bytes, 1))
         starts = range(0, self.n_rows, step)
         return zip(starts, read_ahead(lambda start: self.read(slice(start, start + step)), starts))
 

@@ -19,6 +19,7 @@ from .advice import DataError, DataTypeError, Problem, Remedy
 from .coding import EXACT_INTEGER
 from .wording import counted, first_few, quoted
 
+CACHED_CELLS = 2**15  # that stay in a cache from one operation to the next
 BLOCK_CELLS = 2**18
 
 _TEXT = (str, np.str_)
@@ -218,12 +219,18 @@ def observed_mask(values: np.ndarray) -> np.ndarray:
     return ~np.isnan(values) if values.dtype.kind == "f" else np.ones(values.shape, bool)
 
 
-def standardise(values: np.ndarray, centre: np.ndarray, scale: np.ndarray, dtype: Any) -> np.ndarray:
-    """(values - centre) / scale in float64, then cast: the working copy; 0 at holes."""
+def standardise(
+    values: np.ndarray, centre: np.ndarray, scale: np.ndarray, dtype: Any, complete: bool = False
+) -> np.ndarray:
+    """(values - centre) / scale in float64, then cast: the working copy; 0 at holes, if there are any."""
     target = np.empty(values.shape, dtype)
-    for rows, cells in float_blocks(values):
-        cells -= centre
-        cells /= scale
-        cells[np.isnan(cells)] = 0
-        target[rows] = cells
+    step = max(1, CACHED_CELLS // max(1, values.shape[1]))
+    for start in range(0, len(values), step):
+        rows = slice(start, start + step)
+        cells = np.subtract(values[rows], centre, dtype=np.float64, casting="unsafe")
+        cells = np.divide(cells, scale, out=cells if target.dtype != np.float64 else target[rows])
+        if not complete:
+            cells[np.isnan(cells)] = 0
+        if target.dtype != np.float64:
+            target[rows] = cells
     return target

@@ -22,8 +22,8 @@ from .sources import RowSource
 from .tensors import frames, numpy_dtype
 from .wording import counted, first_few
 
-CHUNK_BYTES = 2**26  # of rows that are not in memory, read at a time
-SAMPLE = 2000  # rows of each end, and of the middle, by which a type is told
+SAMPLE, LEAST_SAMPLE = 2000, 50  # rows of each end, and of the middle, by which a type is told
+SAMPLE_BYTES = 2**22  # of each
 _NARROW = {"boolean": "bool", "integer": "int64", "floating": "float64", "mixed-integer-float": "float64"}
 
 
@@ -56,11 +56,11 @@ class Table:
             return self.frame.index
         return pd.RangeIndex(self.source.n_rows) if self.source.index is None else self.source.index
 
-    def chunks(self, max_bytes: int = CHUNK_BYTES) -> Iterator[pd.DataFrame]:
+    def chunks(self, max_bytes: float) -> Iterator[pd.DataFrame]:
         """The frame, or some rows at a time of what is not in memory; the next are read meanwhile."""
         if self.source is None:
             return iter([self.frame]) if self.tensor is None else frames(self.tensor)
-        step = max(1, max_bytes // max(self.row_bytes, 1))
+        step = max(1, int(max_bytes) // max(self.row_bytes, 1))
         return read_ahead(lambda start: self.read(start, start + step), range(0, self.n_rows, step))
 
     def read(self, start: int, stop: int) -> pd.DataFrame:
@@ -70,7 +70,8 @@ class Table:
             self.reads.add((stop - start) * self.row_bytes)
         if self.source is None:
             return self.frame.iloc[start:stop]
-        return without_markers(self.source.read(start, stop))[0]
+        found = without_markers(self.source.read(start, stop))[0]
+        return found if self.source.index is not None else found.set_axis(pd.RangeIndex(start, stop))
 
     @property
     def row_bytes(self) -> int:
@@ -82,10 +83,10 @@ class Table:
         """All rows in memory; of others some from the beginning, the middle and the end."""
         if self.source is None:
             return self.frame
-        n = self.n_rows
-        starts = sorted({0, max(0, n // 2 - SAMPLE // 2), max(0, n - SAMPLE)})
+        n, some = self.n_rows, max(LEAST_SAMPLE, min(SAMPLE, SAMPLE_BYTES // max(self.row_bytes, 1)))
+        starts = sorted({0, max(0, n // 2 - some // 2), max(0, n - some)})
         edges = [*starts[1:], n]
-        return pd.concat([self.read(a, min(a + SAMPLE, b)) for a, b in zip(starts, edges)])
+        return pd.concat([self.read(a, min(a + some, b)) for a, b in zip(starts, edges)])
 
     @property
     def has_index(self) -> bool:

@@ -38,6 +38,8 @@ from .wording import counted, first_few, quoted
 
 logger = logging.getLogger("sshiba")
 
+CHUNK_BYTES = 2**26  # of rows that are not in memory, read at a time
+CHUNKS_IN_MEMORY = 32  # of what may be used: they are read ahead, and copied as they are learned
 MEMORY_SHARE = 0.5  # of what may be used, for coded rows that are kept
 
 
@@ -71,6 +73,8 @@ def read_training(
     given = split.types
     tables = _read_tables(split.views, {name: as_view(view, name) for name, view in given.items()}, allow_no_rows=False)
     reads = ReadCount() if reads is None else reads
+    limit = memory_limit(max_memory)
+    chunk_bytes = min(CHUNK_BYTES, limit / CHUNKS_IN_MEMORY)
     tables = {name: replace(table, reads=reads) for name, table in tables.items()}
     _check_names(given, tables, "view types are given for")
     index, rows = align(tables, training=True)
@@ -87,7 +91,7 @@ def read_training(
             view = as_view(given[name], name)
         else:
             view, schema.inferred[name] = infer_type(table, name)
-        learned = reduce(add, (view.learn(chunk, name) for chunk in table.chunks()))
+        learned = reduce(add, (view.learn(chunk, name) for chunk in table.chunks(chunk_bytes)))
         coding = view.make_coding(learned, name)
         view.check_options(name, coding.width)
         schema.types[name] = view
@@ -95,14 +99,14 @@ def read_training(
         schema.codings[name] = replace(coding, container=table.container, dtypes=table.dtypes, column_names=names)
     _warn_labels(schema, tables)
     _warn_sentinels(schema, tables)
-    in_memory = kept_in_memory(tables, dtype, memory_limit(max_memory))
+    in_memory = kept_in_memory(tables, dtype, limit)
     data: dict[str, AnyView] = {}
     for name, table in tables.items():
         view, coding = schema.types[name], schema.codings[name]
         if table.source is None and name in in_memory:
             data[name] = _encode(view, table, table.frame, name, coding, dtype).take(rows[name])
             continue
-        streamed = _stream(view, table, name, coding, dtype)
+        streamed = _stream(view, replace(table), name, coding, dtype, chunk_bytes)  # without the table's sample
         data[name] = streamed.gathered().take(rows[name]) if name in in_memory else streamed.at(rows[name])
     reads.per_pass = sum(table.n_rows * table.row_bytes for name, table in tables.items() if name not in in_memory)
     reads.n_bytes = 0
@@ -129,15 +133,15 @@ def kept_in_memory(tables: Mapping[str, Table], dtype: Any, limit: float) -> set
     return kept
 
 
-def _stream(view: View, table: Table, name: str, coding: Coding, dtype: Any) -> StreamedView:
+def _stream(view: View, table: Table, name: str, coding: Coding, dtype: Any, chunk_bytes: float) -> StreamedView:
     """A view whose rows are coded as they are read."""
 
     def read_rows(start: int, stop: int) -> CodedView:
-        return view.encode(table.read(start, stop), name, coding, dtype)
+        return view.encode_again(table.read(start, stop), name, coding, dtype, complete)
 
     empty = view.encode(table.read(0, 0), name, coding, dtype)
     complete = bool((coding.observed_per_feature == table.n_rows).all())
-    return StreamedView.of(read_rows, table.n_rows, CodedView(empty.target, None), coding.width, complete)
+    return StreamedView.of(read_rows, table.n_rows, CodedView(empty.target, None), coding.width, complete, chunk_bytes)
 
 
 def _warn_labels(schema: Schema, tables: Mapping[str, Table]) -> None:

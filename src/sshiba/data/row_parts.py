@@ -13,9 +13,10 @@ import pandas as pd
 from ..core.scratch import Scratch
 from .alignment import align
 from .border import as_views
-from .containers import CHUNK_BYTES, Table, read_table
+from .containers import Table, read_table
 from .sources import RowSource
 
+PART_BYTES = 2**26
 LARGE = 2**30  # bytes of an answer from which on it lies in a scratch file
 
 
@@ -25,7 +26,7 @@ def holds_sources(views: Any) -> bool:
     return any(isinstance(part, RowSource) for part in parts)
 
 
-def row_parts(views: Any, max_bytes: int = CHUNK_BYTES) -> Iterator[Any]:
+def row_parts(views: Any, max_bytes: int = PART_BYTES) -> Iterator[Any]:
     """All rows of the views, some at a time, in the order in which they are answered.
 
     What a model is asked of rows that are larger than memory can so be written part by part.

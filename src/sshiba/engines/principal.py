@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import reduce
+from operator import add
 from typing import NamedTuple
 
 import numpy as np
@@ -42,8 +44,7 @@ def squares_of(block: Block, x: LocalX) -> np.ndarray:
 def times(part: RowProducts, Q: np.ndarray) -> np.ndarray:
     """XᵀX Q, (ΣD, p): from the Gram matrix where there is one, else block by block."""
     if part.gram is None:
-        products = [times_block(features(block, x), Q) for block, x in zip(part.blocks, part.x)]
-        return np.sum(products, axis=0)
+        return reduce(add, (times_block(features(block, x), Q) for block, x in zip(part.blocks, part.x)))
     place = places(part.blocks[0])
     static, latent = ([place[i] for i in views] for views in static_columns(part.blocks[0]))
     own = np.concatenate(static)

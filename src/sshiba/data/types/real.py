@@ -103,6 +103,11 @@ class Real(View):
             refuse_cells(frame, name, values, lambda v: np.abs(v - centre) / scale > FARTHEST, far, Remedy.UNITS)
         return CodedView(target, shrink_mask(observed_mask(values)))
 
+    def encode_again(self, frame: pd.DataFrame, name: str, coding: Coding, dtype: Any, complete: bool) -> CodedView:
+        values = read_numbers(frame, name, ())
+        target = standardise(values, coding.centre, coding.scale, dtype, complete)
+        return CodedView(target, None if complete else shrink_mask(observed_mask(values)))
+
     def encode_tensor(self, tensor: Any, name: str, coding: Coding, dtype: Any) -> CodedView:
         target, observed = standardise_there(tensor, coding.centre, coding.scale, dtype)
         if not bool((abs(target) <= FARTHEST).all()):  # which cells they are, and what to do, is said on the host

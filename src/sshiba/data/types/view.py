@@ -65,6 +65,10 @@ class View(ABC):
     def encode(self, frame: pd.DataFrame, name: str, coding: Coding, dtype: Any) -> CodedView:
         """Check the user's values, some rows of them, and code them as `coding` says."""
 
+    def encode_again(self, frame: pd.DataFrame, name: str, coding: Coding, dtype: Any, complete: bool) -> CodedView:
+        """The same of rows that were checked when their coding was learned, and perhaps found to have no holes."""
+        return self.encode(frame, name, coding, dtype)
+
     def encode_tensor(self, tensor: Any, name: str, coding: Coding, dtype: Any) -> CodedView:
         """The same of numbers on a device, which stay there."""
         raise NotImplementedError
