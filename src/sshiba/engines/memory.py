@@ -92,21 +92,24 @@ class MemoryRows:
         self.slices: list[slice] = []  # the places of each block in `order`
         self.blocks = PlacedBlocks(device, [])
         self.parts: list[Part] = []
-        self.room = Room(device, sum(v.target.nbytes + getattr(v.observed, "nbytes", 0) for v in data if v.on_host))
+        data_bytes = sum(v.target.nbytes + getattr(v.observed, "nbytes", 0) for v in data if v.on_host)
+        self.room = Room(device, data_bytes)
+        block_bytes, row_bytes = self.room.block_bytes, 8 * (4 * width + 4 * n_components)
+        if not self.room.resident:
+            row_bytes += data_bytes // self.n_rows
         for part, shared in parts:
             first = len(self.blocks)
-            bytes_per_row, own_bytes = 8 * (4 * width + 4 * n_components), 0 if shared else 32 * n_components**2
+            own_bytes = 0 if shared else 32 * n_components**2
             # Rows with a covariance each: all in one block where that is small, else blocks that stay in a cache.
-            fits = (part.stop - part.start) * (bytes_per_row + own_bytes) <= device.block_bytes
-            budget = device.block_bytes if shared or fits else device.part_bytes
-            for place in cut(part, block_rows or max(1, budget // (bytes_per_row + own_bytes))):
+            fits = (part.stop - part.start) * (row_bytes + own_bytes) <= block_bytes
+            budget = block_bytes if shared or fits else min(block_bytes, device.part_bytes)
+            for place in cut(part, block_rows or max(1, budget // (row_bytes + own_bytes))):
                 rows = place if in_order else self.order[place]
                 views = tuple(
                     row_view(view, groups, seen, rows, shared, missing) for view, (groups, seen) in zip(data, columns)
                 )
                 self.slices.append(place)
-                block = Block.of(place.stop - place.start, shared, views, missing, device.part_bytes)
-                self._with_room(partial(self._place, block))
+                self._with_room(partial(self._place, views, shared, missing))
             self.parts.append(self._make_part(slice(first, len(self.blocks)), engine, n_components))
 
     def _make_part(self, place: slice, engine: str, n_components: int) -> Part:
@@ -117,13 +120,17 @@ class MemoryRows:
             return self.device.fetch(part)
         return replace(part, shared=to_numpy(part.summary.observed)) if part.summary.shared and gram is None else part
 
-    def _place(self, block: Block) -> None:
-        """Keep a block, with the sums of its real views, where there is room for it."""
-        there = with_sums(self.device.put(block), self.spec, self.device.block_bytes)
+    def _place(self, views: tuple[RowView, ...], shared: bool, missing: str) -> None:
+        """Keep a block, with the sums of its real views, where there is room for it.
+
+        It is made on the device: one that is put there as a whole has its masks twice.
+        """
+        rest = len(views[0].target), shared, missing, self.device.part_bytes
+        there = with_sums(Block.of(self.device.put(views), *rest), self.spec, self.room.block_bytes)
         if not self.room.resident:
             sums = [self.device.to_host((view.x_sum, view.xx)) for view in there.views]
-            views = tuple(replace(view, x_sum=x, xx=xx) for view, (x, xx) in zip(block.views, sums))
-            there = self.device.to_host(replace(block, views=views))
+            views = tuple(replace(view, x_sum=x, xx=xx) for view, (x, xx) in zip(views, sums))
+            there = self.device.to_host(Block.of(views, *rest))
         self.blocks.stored.append(there)
 
     def _with_room(self, job: Callable[[], Any]) -> Any:
@@ -183,6 +190,7 @@ class MemoryRows:
                 for q, own in run(partial(local_step, messages=messages, hold_x=hold_x, known=cov), blocks, old):
                     x.append(q)
                     stats = own if stats is None else stats + own
+                    del own  # before the next block needs its memory
             assert stats is not None  # a part has at least one block
             fetched = stats if part.on_host else self.device.fetch(stats)
             total = fetched if total is None else total + fetched
