@@ -26,34 +26,36 @@ def _log_phi_and_rho(a):
 
 @triton.jit
 def _cut(
-    t_ptr, y_ptr, tau_ptr, mean_ptr, second_ptr, bound_ptr, n, n_tau, EACH: tl.constexpr, BLOCK: tl.constexpr
+    t_ptr, y_ptr, root_ptr, log_ptr, mean_ptr, second_ptr, bound_ptr, n, n_tau,
+    EACH: tl.constexpr, BLOCK: tl.constexpr,
 ):  # fmt: skip
-    """As `Threshold.infer_x`, cell by cell."""
+    """As `Threshold.infer_x`, cell by cell, given √tau and log tau of `EACH` cell or of each feature."""
     first = tl.program_id(0).to(tl.int64) * BLOCK
     cell = first + tl.arange(0, BLOCK)
     inside = cell < n
+    own = cell if EACH else ((first % n_tau).to(tl.int32) + tl.arange(0, BLOCK)) % n_tau
+    root, log_tau = tl.load(root_ptr + own, mask=inside, other=1.0), tl.load(log_ptr + own, mask=inside, other=0.0)
     y = tl.load(y_ptr + cell, mask=inside, other=0.0)
-    if EACH:
-        tau = tl.load(tau_ptr + cell, mask=inside, other=1.0)
-    else:  # of each feature; long integers are divided once for all cells, which is slow
-        tau = tl.load(tau_ptr + ((first % n_tau).to(tl.int32) + tl.arange(0, BLOCK)) % n_tau)
-    s, root = 2.0 * tl.load(t_ptr + cell, mask=inside, other=0.0) - 1.0, tl.sqrt(tau)
+    s, unit = 2.0 * tl.load(t_ptr + cell, mask=inside, other=0.0) - 1.0, 1.0 / root
     a = s * y * root
     log_phi, rho = _log_phi_and_rho(a)
-    mean, quad = y + s * rho / root, 1.0 - a * rho
+    mean, quad = y + s * rho * unit, 1.0 - a * rho
     tl.store(mean_ptr + cell, mean, mask=inside)
-    tl.store(second_ptr + cell, mean * mean + tl.maximum(quad - rho * rho, 0.0) / tau, mask=inside)
+    tl.store(second_ptr + cell, mean * mean + tl.maximum(quad - rho * rho, 0.0) * unit * unit, mask=inside)
     log_2pi = tl.full((), 1.8378770664093453, tl.float64)
-    tl.store(bound_ptr + cell, log_phi + 0.5 * (log_2pi - tl.log(tau) + quad), mask=inside)
+    tl.store(bound_ptr + cell, log_phi + 0.5 * (log_2pi - log_tau + quad), mask=inside)
 
 
 def cut_normal(target: torch.Tensor, y: torch.Tensor, tau: torch.Tensor) -> tuple[torch.Tensor, ...]:
     """Mean, second moment and bound as `Threshold.infer_x`; tau is (D,), (1, D) or (n, D)."""
     target, y = target.to(y.dtype).contiguous(), y.contiguous()
     each = tau.ndim == 2 and tau.shape[0] > 1
-    tau = tau.expand(y.shape if each else (1, y.shape[1])).contiguous()
+    tau = tau.expand(y.shape if each else (1, y.shape[1]))
+    root, log_tau = tau.sqrt().contiguous(), tau.log().contiguous()
     found = [torch.empty_like(y) for _ in range(3)]
-    _cut[(triton.cdiv(y.numel(), BLOCK),)](target, y, tau, *found, y.numel(), tau.numel(), EACH=each, BLOCK=BLOCK)
+    _cut[(triton.cdiv(y.numel(), BLOCK),)](
+        target, y, root, log_tau, *found, y.numel(), tau.numel(), EACH=each, BLOCK=BLOCK
+    )
     return tuple(found)
 
 

@@ -45,8 +45,7 @@ def update_w(stats: ViewStats, view: ViewPosterior, spec: ViewSpec) -> tuple[Vie
     gamma, alpha, tau = feature_gamma(view, spec), view.alpha.mean, view.tau.mean + np.zeros_like(view.b_mean)
     same_precision = isinstance(view.gamma, Fixed) and view.tau.mean.shape[0] == 1
     new = _NewWeights(stats, view, gamma, alpha, tau)
-    shared = new.same_precision if same_precision else new.eigenbasis
-    stats.groups.visit(view.w_mean.shape[1], shared, new.alone)
+    stats.groups.visit(new.same_precision if same_precision else new.eigenbasis, new.alone)
     w_cov = WeightCovariance(new.basis, new.spread, new.logdet, stats.groups)
     return view.with_weights(new.w_mean, w_cov), new.trace
 

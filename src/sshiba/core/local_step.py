@@ -10,7 +10,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from typing import NamedTuple
 
-from array_api_compat import is_numpy_array
+from array_api_compat import device, is_numpy_array
 
 from .arrays import add_outer, add_product, array_namespace, cross_product, eye, inverse_positive, zeros
 from .blocks import Block, LocalX, RowView, as_float, join_x, latent_x, rows_of_x
@@ -226,9 +226,8 @@ def join_rows(found: Iterable[tuple[Array, LocalX, ZSums]]) -> tuple[Array, Loca
 
 def sum_z(block: Block, z: Array, known: ZGivenX, spread: Spread) -> ZSums:
     """The sums of z; `spread` is that of `follow_x`. A covariance of each row is used up: <zzᵀ> takes its place."""
-    xp = array_namespace(z)
     if block.shared:
-        z_rows, zz_rows = xp.sum(z, axis=0, keepdims=True), (block.n * known.cov[0, ...] + z.T @ z)[None, ...]
+        z_rows, zz_rows = sum_of_rows(z), (block.n * known.cov[0, ...] + z.T @ z)[None, ...]
     else:
         z_rows, zz_rows = z, add_outer(known.cov, z)
     xz: list[Array] = [0.0] * len(block.views)
@@ -236,6 +235,12 @@ def sum_z(block: Block, z: Array, known: ZGivenX, spread: Spread) -> ZSums:
         zz, xz[i] = added_sums(view, step)
         zz_rows = zz_rows + zz
     return replace(sum_patterns(block, z_rows, zz_rows, known.logdet), xz=tuple(xz))
+
+
+def sum_of_rows(rows: Array) -> Array:
+    """(1, K), as a product: on a GPU PyTorch's own sum may take twice the memory of what it adds up."""
+    xp = array_namespace(rows)
+    return xp.ones((1, rows.shape[0]), dtype=rows.dtype, device=device(rows)) @ rows
 
 
 def sum_patterns(block: Block, z_rows: Array, zz_rows: Array, logdet: Array) -> ZSums:
@@ -246,8 +251,7 @@ def sum_patterns(block: Block, z_rows: Array, zz_rows: Array, logdet: Array) -> 
     n, z_sum = xp.sum(seen, axis=1) * rows_each, seen @ z_rows
     flat = xp.reshape(zz_rows, (zz_rows.shape[0], n_components**2))
     zz = xp.reshape(seen @ flat, (seen.shape[0], n_components, n_components))
-    # As a product, because PyTorch's sum over rows takes twice the memory of what it adds up.
-    zz_of_all = xp.reshape(xp.ones_like(z_rows[:, :1]).T @ flat, (n_components, n_components))
+    zz_of_all = xp.reshape(sum_of_rows(flat), (n_components, n_components))
     views, start = [], 0
     for rows in block.views:
         own = slice(start, start + len(rows.groups))

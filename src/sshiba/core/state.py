@@ -21,7 +21,7 @@ from .threads import in_threads
 Array = Any  # any array that follows the array API standard
 Features = slice | np.ndarray  # some features of a view
 
-CACHED_NUMBERS = 2**17  # of K x K matrices that are worked on at a time: a megabyte
+BATCH = 128  # features with a covariance each that are worked on at a time
 
 
 @dataclass(frozen=True)
@@ -79,18 +79,15 @@ class ColumnGroups:
     def __len__(self) -> int:
         return int(self.index.max()) + 1
 
-    def visit(
-        self, k: int, shared: Callable[[int, Features], object], alone: Callable[[Features, Features], object]
-    ) -> None:
+    def visit(self, shared: Callable[[int, Features], object], alone: Callable[[Features, Features], object]) -> None:
         """Call `shared(g, features)` for each group of several features, then `alone(groups, features)`.
 
-        Features that stand alone come in batches whose K x K matrices fit a cache, on threads where there are several,
-        so that nothing loops over them. This is the one place that knows how groups are laid out; sums within groups
-        are `totals`.
+        Features that stand alone come in batches, on threads where there are several, so that nothing loops over them.
+        This is the one place that knows how groups are laid out; sums within groups are `totals`.
         """
         for g, features in self._shared:
             shared(g, features)
-        for _ in in_threads(alone, *self._batches(min(max(CACHED_NUMBERS // max(k * k, 1), 32), 128))):
+        for _ in in_threads(alone, *self._alone):
             pass
 
     def totals(self, values: np.ndarray) -> np.ndarray:
@@ -111,14 +108,10 @@ class ColumnGroups:
         return [(int(g), np.flatnonzero(self.index == g)) for g in np.flatnonzero(sizes > 1)]
 
     @cached_property
-    def _alone(self) -> np.ndarray:
-        """The features that are a group of their own."""
-        return np.flatnonzero(np.bincount(self.index)[self.index] == 1)
-
-    def _batches(self, size: int) -> tuple[Sequence[Features], Sequence[Features]]:
-        """Groups of one feature, and their features, so many at a time."""
-        alone = self._alone
-        batches = [slice(a, min(a + size, len(alone))) for a in range(0, len(alone), size)]
+    def _alone(self) -> tuple[Sequence[Features], Sequence[Features]]:
+        """Batches of groups of one feature, and of their features."""
+        alone = np.flatnonzero(np.bincount(self.index)[self.index] == 1)
+        batches = [slice(a, min(a + BATCH, len(alone))) for a in range(0, len(alone), BATCH)]
         if self._each_its_own:
             return batches, batches
         return [self.index[alone[batch]] for batch in batches], [alone[batch] for batch in batches]
@@ -148,7 +141,7 @@ class WeightCovariance:
         def alone(g: Features, d: Features) -> None:
             out[d] = (self.basis[g] ** 2 @ self.spread[d][:, :, None])[:, :, 0]
 
-        self.groups.visit(self.basis.shape[1], shared, alone)
+        self.groups.visit(shared, alone)
         return out
 
 

@@ -33,7 +33,7 @@ def weights_trace(w: np.ndarray, zz: np.ndarray, groups: ColumnGroups) -> np.nda
     def alone(g: Features, d: Features) -> None:
         out[d] = np.vecdot((w[d][:, None, :] @ zz[g])[:, 0, :], w[d])
 
-    groups.visit(zz.shape[-1], shared, alone)
+    groups.visit(shared, alone)
     return out
 
 
@@ -56,7 +56,7 @@ def covariance_trace(cov: WeightCovariance, zz: np.ndarray, groups: ColumnGroups
         basis = cov.basis[d] if cov.groups is groups and isinstance(d, slice) else cov.basis[cov.groups.index[d]]
         out[d] = np.vecdot(cov.spread[d], np.sum(basis * (zz_d @ basis), axis=-2))
 
-    groups.visit(zz.shape[-1], shared, alone)
+    groups.visit(shared, alone)
     return out
 
 
@@ -81,7 +81,7 @@ def weighted_ww(view: ViewPosterior, c: np.ndarray, cw: np.ndarray, groups: Colu
         scaled = basis * (c[d][:, None] * cov.spread[d])[:, None, :]
         out[g] = scaled @ np.matrix_transpose(basis) + cw[d][:, :, None] * w[d][:, None, :]
 
-    groups.visit(n_components, shared, alone)
+    groups.visit(shared, alone)
     return out
 
 
