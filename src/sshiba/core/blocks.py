@@ -63,9 +63,9 @@ class Block:
     @classmethod
     def of(
         cls,
+        views: Sequence[RowView],
         n: int,
         shared: bool,
-        views: Sequence[RowView],
         missing: str = "exact",
         part_bytes: int = HOST.part_bytes,
     ) -> Block:

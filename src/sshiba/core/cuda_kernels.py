@@ -25,33 +25,42 @@ def _log_phi_and_rho(a):
 
 
 @triton.jit
-def _cut(t_ptr, y_ptr, tau_ptr, mean_ptr, second_ptr, bound_ptr, n, n_tau, BLOCK: tl.constexpr):
-    """As `Threshold.infer_x`, cell by cell."""
-    cell = tl.program_id(0).to(tl.int64) * BLOCK + tl.arange(0, BLOCK)
+def _cut(
+    t_ptr, y_ptr, root_ptr, log_ptr, mean_ptr, second_ptr, bound_ptr, n, n_tau,
+    EACH: tl.constexpr, BLOCK: tl.constexpr,
+):  # fmt: skip
+    """As `Threshold.infer_x`, cell by cell, given √tau and log tau of `EACH` cell or of each feature."""
+    first = tl.program_id(0).to(tl.int64) * BLOCK
+    cell = first + tl.arange(0, BLOCK)
     inside = cell < n
+    own = cell if EACH else ((first % n_tau).to(tl.int32) + tl.arange(0, BLOCK)) % n_tau
+    root, log_tau = tl.load(root_ptr + own, mask=inside, other=1.0), tl.load(log_ptr + own, mask=inside, other=0.0)
     y = tl.load(y_ptr + cell, mask=inside, other=0.0)
-    tau = tl.load(tau_ptr + cell % n_tau, mask=inside, other=1.0)
-    s, root = 2.0 * tl.load(t_ptr + cell, mask=inside, other=0.0) - 1.0, tl.sqrt(tau)
+    s, unit = 2.0 * tl.load(t_ptr + cell, mask=inside, other=0.0) - 1.0, 1.0 / root
     a = s * y * root
     log_phi, rho = _log_phi_and_rho(a)
-    mean, quad = y + s * rho / root, 1.0 - a * rho
+    mean, quad = y + s * rho * unit, 1.0 - a * rho
     tl.store(mean_ptr + cell, mean, mask=inside)
-    tl.store(second_ptr + cell, mean * mean + tl.maximum(quad - rho * rho, 0.0) / tau, mask=inside)
+    tl.store(second_ptr + cell, mean * mean + tl.maximum(quad - rho * rho, 0.0) * unit * unit, mask=inside)
     log_2pi = tl.full((), 1.8378770664093453, tl.float64)
-    tl.store(bound_ptr + cell, log_phi + 0.5 * (log_2pi - tl.log(tau) + quad), mask=inside)
+    tl.store(bound_ptr + cell, log_phi + 0.5 * (log_2pi - log_tau + quad), mask=inside)
 
 
 def cut_normal(target: torch.Tensor, y: torch.Tensor, tau: torch.Tensor) -> tuple[torch.Tensor, ...]:
     """Mean, second moment and bound as `Threshold.infer_x`; tau is (D,), (1, D) or (n, D)."""
     target, y = target.to(y.dtype).contiguous(), y.contiguous()
-    tau = tau.expand(y.shape if tau.ndim == 2 and tau.shape[0] > 1 else (1, y.shape[1])).contiguous()
+    each = tau.ndim == 2 and tau.shape[0] > 1
+    tau = tau.expand(y.shape if each else (1, y.shape[1]))
+    root, log_tau = tau.sqrt().contiguous(), tau.log().contiguous()
     found = [torch.empty_like(y) for _ in range(3)]
-    _cut[(triton.cdiv(y.numel(), BLOCK),)](target, y, tau, *found, y.numel(), tau.numel(), BLOCK=BLOCK)
+    _cut[(triton.cdiv(y.numel(), BLOCK),)](
+        target, y, root, log_tau, *found, y.numel(), tau.numel(), EACH=each, BLOCK=BLOCK
+    )
     return tuple(found)
 
 
 @triton.jit
-def _invert(a_ptr, out_ptr, logdet_ptr, k, of_matrix, of_row, WIDTH: tl.constexpr):
+def _invert(a_ptr, logdet_ptr, k, of_matrix, of_row, WIDTH: tl.constexpr):
     """Gauss and Jordan's elimination in place, one pivot after the other: A ends as −A⁻¹.
 
     With p the pivot: a_ij −= a_ip a_pj / a_pp, then row and column p are divided by a_pp, which becomes −1/a_pp.
@@ -60,7 +69,8 @@ def _invert(a_ptr, out_ptr, logdet_ptr, k, of_matrix, of_row, WIDTH: tl.constexp
     matrix = tl.program_id(0).to(tl.int64)
     i, j = tl.arange(0, WIDTH)[:, None], tl.arange(0, WIDTH)[None, :]
     inside = (i < k) & (j < k)
-    A = tl.load(a_ptr + matrix * of_matrix + i * of_row + j, mask=inside, other=0.0)
+    place = a_ptr + matrix * of_matrix + i * of_row + j
+    A = tl.load(place, mask=inside, other=0.0)
     logdet = tl.full((), 0.0, tl.float64)
     for p in range(k):
         down, along = tl.sum(tl.where(j == p, A, 0.0), axis=1), tl.sum(tl.where(i == p, A, 0.0), axis=0)
@@ -69,33 +79,33 @@ def _invert(a_ptr, out_ptr, logdet_ptr, k, of_matrix, of_row, WIDTH: tl.constexp
         new = tl.where(j == p, down[:, None] * inverse, A - (down * inverse)[:, None] * along[None, :])
         A = tl.where(i == p, tl.where(j == p, -inverse, along[None, :] * inverse), new)
         logdet -= tl.log(pivot)
-    tl.store(out_ptr + matrix * k * k + i * k + j, -A, mask=inside)
+    tl.store(place, -A, mask=inside)
     tl.store(logdet_ptr + matrix, logdet)
 
 
 def inverse_positive(matrices: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
-    """As `arrays.inverse_positive`.
+    """As `arrays.inverse_positive`, in place.
 
     Large ones by halves: with X = A⁻¹B and S = C − BᵀX, [[A, B], [Bᵀ, C]]⁻¹ = [[A⁻¹ + X S⁻¹ Xᵀ, −X S⁻¹], [., S⁻¹]].
     """
     n, k = matrices.shape[:2]
     if k > SMALL:
         half = (k + 1) // 2
-        A, logdet = inverse_positive(matrices[:, :half, :half])
-        X = A @ matrices[:, :half, half:]
-        S, other = inverse_positive(torch.baddbmm(matrices[:, half:, half:], matrices[:, half:, :half], X, alpha=-1))
-        out = torch.empty((n, k, k), dtype=matrices.dtype, device=matrices.device)
-        out[:, half:, half:] = S
-        XS = X @ S
-        torch.baddbmm(A, XS, X.mT, out=out[:, :half, :half])
-        out[:, :half, half:] = -XS
-        out[:, half:, :half] = -XS.mT
-        return out, logdet + other
-    out, logdet = matrices.new_empty((n, k, k)), matrices.new_empty(n)
+        A, B = matrices[:, :half, :half], matrices[:, :half, half:]
+        Bt, C = matrices[:, half:, :half], matrices[:, half:, half:]
+        _, logdet = inverse_positive(A)
+        X = A @ B
+        _, other = inverse_positive(torch.baddbmm(C, Bt, X, alpha=-1, out=C))
+        XS = X @ C
+        torch.baddbmm(A, XS, X.mT, out=A)
+        torch.neg(XS, out=B)
+        Bt.copy_(B.mT)
+        return matrices, logdet + other
+    logdet = matrices.new_empty(n)
     width = max(16, triton.next_power_of_2(k))
     of_matrix, of_row, _ = matrices.stride()
-    _invert[(n,)](matrices, out, logdet, k, of_matrix, of_row, WIDTH=width, num_warps=1)
-    return out, logdet
+    _invert[(n,)](matrices, logdet, k, of_matrix, of_row, WIDTH=width, num_warps=1)
+    return matrices, logdet
 
 
 @triton.jit
@@ -165,10 +175,10 @@ def _integrate(
 def class_integrals(
     y: torch.Tensor, target: torch.Tensor, grid: torch.Tensor, with_roots: bool, **constants: Any
 ) -> tuple[torch.Tensor, ...]:
-    """As `probit_integrals.array_integrals`; the constants are those of `probit_grid`."""
+    """As `probit_integrals.array_integrals`, with the roots of products; the constants are those of `probit_grid`."""
     y, (n, n_classes), n_nodes = y.contiguous(), y.shape, grid.shape[1]
     log_xi, mills, own, mixed = y.new_empty(n), torch.empty_like(y), torch.empty_like(y), torch.empty_like(y)
-    roots = y.new_empty((n, n_nodes, n_classes) if with_roots else (0,))
+    roots = y.new_empty((n if with_roots else 0, n_nodes, n_classes))
     width = triton.next_power_of_2(n_classes)
     rows = max(1, CELLS // width)
     _integrate[(triton.cdiv(n, rows),)](

@@ -150,6 +150,7 @@ def find_device(name: str | None) -> Device:
         import torch
     except ImportError as error:
         raise ImportError(f"device={name!r} needs PyTorch: pip install 'sshiba[torch]'.") from error
+    memory = 2**35
     if number is not None:
         instead = "Leave device=None to compute on the CPU."
         if not torch.cuda.is_available():
@@ -160,7 +161,8 @@ def find_device(name: str | None) -> Device:
         n_devices = torch.cuda.device_count()
         if int(number[1] or 0) >= n_devices:
             raise ValueError(f"device={name!r}: there are {n_devices} CUDA devices, counted from cuda:0. {instead}")
-    return Device(name, block_bytes=2**31, part_bytes=2**30, worth_a_block=2e9)
+        memory = torch.cuda.get_device_properties(name).total_memory
+    return Device(name, block_bytes=min(2**32, memory // 16), part_bytes=2**29, worth_a_block=2e9)
 
 
 def device_for(name: str | None, data: Iterable[AnyView]) -> Device:

@@ -24,7 +24,7 @@ from math import log, pi
 
 import numpy as np
 
-from .arrays import add_product, array_namespace, eye, place_rows, take_columns, to_numpy, zeros
+from .arrays import add_product, array_namespace, eye, move_by, place_rows, take_columns, to_numpy, zeros
 from .blocks import Block, LocalX, RowView
 from .likelihoods import XUpdate
 from .messages import Message, Messages
@@ -116,6 +116,7 @@ class LatentView:
     x: LatentX
     gain: Array  # (r, D, K): how <z> moves with <x>
     seen: Array | None  # (r, D) of bool, None where all cells are
+    crowded: tuple[int, ...] | None = None  # what `one_by_one` is, where rows share a gain
 
     @property
     def by_cell(self) -> bool:
@@ -125,9 +126,8 @@ class LatentView:
     @cached_property
     def leverage(self) -> Array:
         """Of cells, (r, D); 0 where not observed."""
-        xp = array_namespace(self.gain)
-        leverage = xp.vecdot(self.gain, self.message.w_mean) / self.message.copies
-        return leverage if self.seen is None else xp.where(self.seen, leverage, 0.0)
+        leverage = leverage_of(self.message, self.gain)
+        return leverage if self.seen is None else array_namespace(leverage).where(self.seen, leverage, 0.0)
 
     @property
     def alone(self) -> Array:
@@ -135,32 +135,58 @@ class LatentView:
         return self.leverage > ALL_AT_ONCE
 
     @property
-    def one_by_one(self) -> np.ndarray:
+    def one_by_one(self) -> tuple[int, ...]:
         """The features that have such cells."""
-        return np.flatnonzero(to_numpy(array_namespace(self.alone).any(self.alone, axis=0)))
+        return marked_columns(self.alone) if self.crowded is None else self.crowded
 
     def predictor(self, z: Array) -> Array:
         return add_product(self.message.b_mean, z, self.message.w_mean.T)
-
-    def follow(self, z: Array, x: Array) -> Array:
-        """<z> of new <x>, (n, D)."""
-        step = x - self.x.mean
-        return add_product(z, step, self.gain[0, ...]) if self.gain.shape[0] == 1 else z + self.moved_z(step)
 
     def moved_z(self, step: Array) -> Array:
         """What a step of <x>, (n, D), does to <z>."""
         return step @ self.gain[0, ...] if self.gain.shape[0] == 1 else (step[:, None, :] @ self.gain)[:, 0, :]
 
 
-def latent_view(rows: RowView, message: Message, x: LatentX, cov: Array) -> LatentView:
+def latent_view(rows: RowView, message: Message, x: LatentX, cov: Array, crowded: tuple[int, ...] | None) -> LatentView:
     """`cov` is that of z given x, (r, K, K)."""
     seen = None if rows.complete else take_columns(rows.observed, rows.groups.index)
-    return LatentView(rows, message, x, message.loading[None, ...] @ cov, seen)
+    return LatentView(rows, message, x, message.loading[None, ...] @ cov, seen, crowded)
+
+
+def leverage_of(message: Message, gain: Array) -> Array:
+    """What cells say about themselves through z, (r, D)."""
+    return array_namespace(gain).vecdot(gain, message.w_mean) / message.copies
+
+
+def crowded_features(message: Message, cov: Array) -> tuple[int, ...]:
+    """The features whose cells must not be updated with others, by the one covariance of z that all rows share.
+
+    Best asked on the host: a device must end all work that waits before it answers.
+    """
+    return marked_columns(leverage_of(message, message.loading[None, ...] @ cov) > ALL_AT_ONCE)
+
+
+def marked_columns(marks: Array) -> tuple[int, ...]:
+    return tuple(np.flatnonzero(to_numpy(array_namespace(marks).any(marks, axis=0))).tolist())
+
+
+def predictors_of_shared(views: Sequence[LatentView], z: Array) -> list[Array]:
+    """y = <z>·<w> + <b> of all latent views from the `z` that static views tell, (n, K), of rows that share a gain.
+
+    <z> moves with the means x of the latent views by their gains, and y by what that is in its own columns.
+    """
+    found = []
+    for view in views:
+        y = view.predictor(z)
+        for other in views:
+            y = add_product(y, other.x.mean, other.gain[0, ...] @ view.message.w_mean.T)
+        found.append(y)
+    return found
 
 
 @dataclass(frozen=True)
 class LatentStep:
-    """A new q(x), and the covariances of what z follows of it: between cells none, but their variances."""
+    """A new q(x), and the covariances of one copy of what z follows: between cells none, but their variances."""
 
     x: LatentX
     var: Array | None = None  # (n, D)
@@ -174,7 +200,7 @@ def step_x(views: Sequence[LatentView], y: Sequence[Array], each: bool) -> list[
     before. `each`: covariances of classes for each row, or their sum.
     """
     cells = {i: _infer_cells(v, y[i], slice(None)) for i, v in enumerate(views) if v.by_cell and v.rows.present}
-    waiting = [(i, int(d)) for i in cells for d in views[i].one_by_one]
+    waiting = [(i, d) for i in cells for d in views[i].one_by_one]
     classes = [i for i, view in enumerate(views) if not view.by_cell and view.rows.present]
     moved: Array = 0.0
     if waiting or (classes and cells):
@@ -184,7 +210,8 @@ def step_x(views: Sequence[LatentView], y: Sequence[Array], each: bool) -> list[
         view = views[i]
         predictor = y[i] if isinstance(moved, float) else y[i] + moved @ view.message.w_mean.T
         found[i] = _infer_classes(view, predictor, each)
-        moved = moved + view.moved_z(found[i].x.mean - view.x.mean)
+        if i != classes[-1]:
+            moved = moved + view.moved_z(found[i].x.mean - view.x.mean)
     return [found[i] if i in found else LatentStep(_nothing(view)) for i, view in enumerate(views)]
 
 
@@ -193,7 +220,7 @@ def _infer_cells(view: LatentView, y: Array, some: slice) -> XUpdate:
     xp, mean, free = array_namespace(y), view.x.mean[:, some], 1 - view.leverage[:, some]
     tau = (view.message.tau + xp.zeros_like(view.message.b_mean))[some]
     xi = None if view.x.xi is None else view.x.xi[:, some]
-    return view.message.likelihood.infer_x(view.rows.target[:, some], mean + (y - mean) / free, tau * free, xi)
+    return view.message.likelihood.infer_x(view.rows.target[:, some], move_by(mean, y, 1 / free), tau * free, xi)
 
 
 def _update_one_by_one(
@@ -220,8 +247,7 @@ def _seen(view: LatentView, values: Array) -> Array:
 
 
 def _finish_cells(view: LatentView, cells: XUpdate) -> LatentStep:
-    var = _seen(view, (cells.second - cells.mean**2) / view.message.copies)
-    return LatentStep(leave_out_holes(view.rows, cells), var)
+    return LatentStep(leave_out_holes(view.rows, cells), _seen(view, cells.second - cells.mean**2))
 
 
 def _infer_classes(view: LatentView, y: Array, each: bool) -> LatentStep:
@@ -243,7 +269,7 @@ def _infer_classes(view: LatentView, y: Array, each: bool) -> LatentStep:
     if rows.seen is not None:
         mean, cov = (place_rows(v, rows.seen, y.shape[0]) for v in (mean, cov))
     diagonal = xp.sum(xp.sum(cov, axis=0) * eye(y.shape[1], y), axis=1)
-    return LatentStep(LatentX(mean, xp.sum(mean**2, axis=0) + diagonal, xp.sum(found.bound)), cov=cov / copies)
+    return LatentStep(LatentX(mean, xp.sum(mean**2, axis=0) + diagonal, xp.sum(found.bound)), cov=cov)
 
 
 def _nothing(view: LatentView) -> LatentX:
@@ -255,22 +281,22 @@ def _nothing(view: LatentView) -> LatentX:
 def added_zz(view: LatentView, step: LatentStep) -> Array:
     """gᵀ Cov(x_n) g, which x adds to the covariance of z, of each row: (n, K, K)."""
     xp, gain = array_namespace(view.gain), view.gain
+    scaled = gain / view.message.copies
     if step.cov is not None:
-        return xp.matrix_transpose(gain) @ step.cov @ gain
+        return xp.matrix_transpose(gain) @ step.cov @ scaled
     assert step.var is not None
     if gain.shape[0] > 1:
-        return xp.matrix_transpose(gain) @ (step.var[:, :, None] * gain)
-    outer = gain[0, :, :, None] * gain[0, :, None, :]
+        return xp.matrix_transpose(gain) @ (step.var[:, :, None] * scaled)
+    outer = gain[0, :, :, None] * scaled[0, :, None, :]
     return xp.reshape(step.var @ xp.reshape(outer, (outer.shape[0], -1)), (step.var.shape[0], *outer.shape[1:]))
 
 
 def added_sums(view: LatentView, step: LatentStep) -> tuple[Array, Array]:
     """What the covariances of x add to Σ<zzᵀ>, (r, K, K), summed where rows share a gain; and to Σ<xzᵀ>, (D, K)."""
     xp, gain = array_namespace(view.gain), view.gain
-    if step.cov is not None:
-        cov = step.cov if gain.shape[0] > 1 else xp.sum(step.cov, axis=0, keepdims=True)
-        pulled = cov @ gain
-    else:
-        assert step.var is not None
-        pulled = (step.var if gain.shape[0] > 1 else xp.sum(step.var, axis=0, keepdims=True))[:, :, None] * gain
+    spread = step.var if step.cov is None else step.cov
+    assert spread is not None
+    if gain.shape[0] == 1 < spread.shape[0]:
+        spread = xp.sum(spread, axis=0, keepdims=True)
+    pulled = (spread[:, :, None] * gain if step.cov is None else spread @ gain) / view.message.copies
     return xp.matrix_transpose(gain) @ pulled, xp.sum(pulled, axis=0)

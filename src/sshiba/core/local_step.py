@@ -10,11 +10,21 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from typing import NamedTuple
 
-from array_api_compat import is_numpy_array
+from array_api_compat import device, is_numpy_array
 
-from .arrays import add_product, array_namespace, eye, inverse_positive, zeros
+from .arrays import add_outer, add_product, array_namespace, cross_product, eye, inverse_positive, zeros
 from .blocks import Block, LocalX, RowView, as_float, join_x, latent_x, rows_of_x
-from .latent_step import LatentStep, LatentView, added_sums, added_zz, latent_view, step_x, update_x
+from .latent_step import (
+    LatentStep,
+    LatentView,
+    added_sums,
+    added_zz,
+    crowded_features,
+    latent_view,
+    predictors_of_shared,
+    step_x,
+    update_x,
+)
 from .messages import Messages
 from .state import Array, Stats, ViewStats
 from .threads import in_threads
@@ -29,35 +39,47 @@ class ZGivenX:
     cov: Array  # (r, K, K)
     logdet: Array  # (r,): log|Σ_n|
     offset: Array  # (r, K): Σ w_m tau_d <b_d> <w_d>, what b takes away from the evidence
-    evidence: Array = None  # (n or r, K): Σ w_m tau_d x <w_d> over static views, less the offset
+    crowded: tuple[tuple[int, ...] | None, ...]  # of each view, where rows share Σ: see `crowded_features`
+    evidence: Array = None  # (n or r, K): Σ w_m tau_d x <w_d> of static views, less the offset; times a shared Σ
 
 
 def z_covariance(observed: Array, messages: Messages) -> ZGivenX:
     """Σ_n⁻¹ = I + Σ_m w_m Σ_{d observed} tau_d <w_d w_dᵀ> (table 2, observed cells only); `observed` is (r, ΣG)."""
     xp, k, seen = array_namespace(messages.ww), messages.n_components, as_float(observed, messages.ww)
     precision = add_product(xp.reshape(eye(k, messages.ww), (1, k * k)), seen, messages.ww)
-    return ZGivenX(*inverse_positive(xp.reshape(precision, (seen.shape[0], k, k))), seen @ messages.offset)
+    cov, logdet = inverse_positive(xp.reshape(precision, (seen.shape[0], k, k)))
+    shared = seen.shape[0] == 1
+    crowded = (crowded_features(m, cov) if shared and m.likelihood.latent else None for m in messages.views)
+    return ZGivenX(cov, logdet, seen @ messages.offset, tuple(crowded))
 
 
 def prepare_z(block: Block, messages: Messages, known: ZGivenX | None = None) -> ZGivenX:
     """The covariances of z, where they are not `known`, and what the static views say about it."""
     known = z_covariance(block.observed, messages) if known is None else known
-    evidence = -known.offset
-    for rows, message in zip(block.views, messages.views):
-        if rows.is_static and rows.present:
-            evidence = add_product(evidence, as_float(rows.target, evidence), message.loading)
-    return replace(known, evidence=evidence)
+    static = [(v, m.loading) for v, m in zip(block.views, messages.views) if v.is_static and v.present]
+    evidence, cov = -known.offset, known.cov[0, ...]
+    # A shared covariance is multiplied into what is smaller, the loadings or the evidence of all rows.
+    cov_first = block.shared and sum(loading.shape[0] for _, loading in static) < block.n
+    if cov_first:
+        evidence, static = evidence @ cov, [(view, loading @ cov) for view, loading in static]
+    for view, loading in static:
+        evidence = add_product(evidence, as_float(view.target, evidence), loading)
+    return replace(known, evidence=evidence @ cov if block.shared and not cov_first else evidence)
 
 
-def update_z(block: Block, x: LocalX, known: ZGivenX, messages: Messages) -> Array:
-    """<z_n> = Σ_n Σ_m w_m Σ_{d observed} tau_d (<x_nd> − <b_d>) <w_d>, (n, K)."""
-    evidence = known.evidence
+def update_z(block: Block, x: LocalX, known: ZGivenX, messages: Messages, last: bool = False) -> Array:
+    """<z_n> = Σ_n Σ_m w_m Σ_{d observed} tau_d (<x_nd> − <b_d>) <w_d>, (n, K).
+
+    `last`: it may take the place of the evidence.
+    """
+    z = known.evidence
     for latent, message in zip(x, messages.views):
         if latent is not None:
-            evidence = add_product(evidence, latent.mean, message.loading)
-    if evidence.shape[0] < block.n:  # no view says anything of these rows
-        evidence = evidence + zeros((block.n, 1), evidence)
-    return evidence @ known.cov[0, ...] if block.shared else (evidence[:, None, :] @ known.cov)[:, 0, :]
+            loading = message.loading @ known.cov[0, ...] if block.shared else message.loading
+            z = add_product(z, latent.mean, loading, last and z.shape[0] == block.n)
+    if z.shape[0] < block.n:  # no view says anything of these rows
+        z = z + zeros((block.n, 1), z)
+    return z if block.shared else (z[:, None, :] @ known.cov)[:, 0, :]
 
 
 # ------------------------------------------------------------------------------------------------------- statistics
@@ -81,20 +103,23 @@ def local_step(
 Spread = list[tuple[int, LatentView, LatentStep]]  # of x that z follows, with the place of its view
 
 
-def follow_x(
-    block: Block, x: LocalX, z: Array, known: ZGivenX, messages: Messages, each: bool = False
-) -> tuple[LocalX, Array, Spread]:
-    """q(x) of the latent views, <z> of the new x, and the spread of x that z follows; `each` as for `step_x`."""
+def follow_x(block: Block, x: LocalX, known: ZGivenX, messages: Messages, each: bool = False) -> tuple[LocalX, Spread]:
+    """q(x) of the latent views, and the spread of x that z follows; `each` as for `step_x`."""
     places = [i for i, q in enumerate(x) if q is not None]
-    views = [latent_view(block.views[i], messages.views[i], latent_x(x, i), known.cov) for i in places]
-    steps = step_x(views, [view.predictor(z) for view in views], each)
+    views = [
+        latent_view(block.views[i], messages.views[i], latent_x(x, i), known.cov, known.crowded[i]) for i in places
+    ]
+    if block.shared:
+        y = predictors_of_shared(views, known.evidence)
+    else:
+        z = update_z(block, x, known, messages)
+        y = [view.predictor(z) for view in views]
+    steps = step_x(views, y, each)
     new = list(x)
     for i, step in zip(places, steps):
         new[i] = step.x
     spread = [(i, view, step) for i, view, step in zip(places, views, steps) if view.rows.present]
-    for i, view in zip(places, views):
-        z = view.follow(z, latent_x(tuple(new), i).mean)
-    return tuple(new), z, spread
+    return tuple(new), spread
 
 
 @dataclass(frozen=True)
@@ -124,10 +149,10 @@ def settle(block: Block, x: LocalX, messages: Messages, max_rounds: int, z_tol: 
     for _ in range(0 if converged else max_rounds):
         old, old_x = z, x
         if block.z_follows_x:
-            x, z, spread = follow_x(block, x, z, known, messages, each)
+            x, spread = follow_x(block, x, known, messages, each)
         else:
             x = update_x(block, x, z, messages)
-            z = update_z(block, x, known, messages)
+        z = update_z(block, x, known, messages)
         converged = largest_move(z, old, x, old_x) < z_tol
         if converged:
             break
@@ -168,11 +193,11 @@ def infer_z(
     def one(some: slice) -> tuple[Array, LocalX, ZSums]:
         part, part_x = block.rows(some), x if block.shared else rows_of_x(x, some)
         known = prepare_z(part, messages, shared)
-        z = update_z(part, part_x, known, messages)
-        if not follow:
-            return z, (), sum_z(part, z, known)
-        part_x, z, spread = follow_x(part, part_x, z, known, messages)
-        return z, part_x, sum_z(part, z, known, spread)
+        spread: Spread = []
+        if follow:
+            part_x, spread = follow_x(part, part_x, known, messages)
+        z = update_z(part, part_x, known, messages, last=True)
+        return z, part_x if follow else (), sum_z(part, z, known, spread)
 
     def several(parts: Sequence[slice]) -> tuple[Array, LocalX, ZSums]:
         return join_rows(map(one, parts))
@@ -199,18 +224,23 @@ def join_rows(found: Iterable[tuple[Array, LocalX, ZSums]]) -> tuple[Array, Loca
     return means[0] if len(means) == 1 else array_namespace(means[0]).concat(means), join_x(latent), total
 
 
-def sum_z(block: Block, z: Array, known: ZGivenX, spread: Spread | None = None) -> ZSums:
-    """The sums of z; `spread` is that of `follow_x`."""
-    xp = array_namespace(z)
+def sum_z(block: Block, z: Array, known: ZGivenX, spread: Spread) -> ZSums:
+    """The sums of z; `spread` is that of `follow_x`. A covariance of each row is used up: <zzᵀ> takes its place."""
     if block.shared:
-        z_rows, zz_rows = xp.sum(z, axis=0, keepdims=True), (block.n * known.cov[0, ...] + z.T @ z)[None, ...]
+        z_rows, zz_rows = sum_of_rows(z), (block.n * known.cov[0, ...] + z.T @ z)[None, ...]
     else:
-        z_rows, zz_rows = z, known.cov + z[:, :, None] * z[:, None, :]
+        z_rows, zz_rows = z, add_outer(known.cov, z)
     xz: list[Array] = [0.0] * len(block.views)
-    for i, view, step in spread or ():
+    for i, view, step in spread:
         zz, xz[i] = added_sums(view, step)
         zz_rows = zz_rows + zz
     return replace(sum_patterns(block, z_rows, zz_rows, known.logdet), xz=tuple(xz))
+
+
+def sum_of_rows(rows: Array) -> Array:
+    """(1, K), as a product: on a GPU PyTorch's own sum may take twice the memory of what it adds up."""
+    xp = array_namespace(rows)
+    return xp.ones((1, rows.shape[0]), dtype=rows.dtype, device=device(rows)) @ rows
 
 
 def sum_patterns(block: Block, z_rows: Array, zz_rows: Array, logdet: Array) -> ZSums:
@@ -221,12 +251,13 @@ def sum_patterns(block: Block, z_rows: Array, zz_rows: Array, logdet: Array) -> 
     n, z_sum = xp.sum(seen, axis=1) * rows_each, seen @ z_rows
     flat = xp.reshape(zz_rows, (zz_rows.shape[0], n_components**2))
     zz = xp.reshape(seen @ flat, (seen.shape[0], n_components, n_components))
+    zz_of_all = xp.reshape(sum_of_rows(flat), (n_components, n_components))
     views, start = [], 0
     for rows in block.views:
         own = slice(start, start + len(rows.groups))
         views.append((n[own], z_sum[own, ...], zz[own, ...]))
         start = own.stop
-    return ZSums(xp.sum(zz_rows, axis=0), xp.sum(logdet) * rows_each, tuple(views))
+    return ZSums(zz_of_all, xp.sum(logdet) * rows_each, tuple(views))
 
 
 def collect(block: Block, x: LocalX, z: Array, sums: ZSums) -> Stats:
@@ -242,11 +273,10 @@ def collect(block: Block, x: LocalX, z: Array, sums: ZSums) -> Stats:
 
 
 def static_xz(rows: RowView, z: Array) -> Array:
-    """Σ x zᵀ of a static view, (D, K): as (zᵀX)ᵀ, which is up to twice as fast as Xᵀz."""
-    out = zeros((rows.target.shape[1], z.shape[1]), z)
-    if rows.present:
-        out[...] = (z.T @ as_float(rows.target, z)).T
-    return out
+    """Σ x zᵀ of a static view, (D, K)."""
+    if not rows.present:
+        return zeros((rows.target.shape[1], z.shape[1]), z)
+    return cross_product(as_float(rows.target, z), z)
 
 
 class XSums(NamedTuple):

@@ -48,4 +48,4 @@ def make_messages(posterior: Posterior, spec: ModelSpec, groups: Sequence[Column
         offset.append(columns.totals(view.b_mean[:, None] * loading))
         copies = max(1.0, view_spec.weight)
         views.append(Message(view_spec.likelihood, loading, view.w_mean, view.b_mean, view.tau.mean, copies))
-    return Messages(tuple(views), np.concatenate(ww), np.concatenate(offset))
+    return Messages(tuple(views), ww[0] if len(ww) == 1 else np.concatenate(ww), np.concatenate(offset))

@@ -64,7 +64,8 @@ def in_threads(job: Callable[..., Any], *arguments: Sequence[Any]) -> Iterator[A
 
     Results come in order, so that sums do not depend on it, and only a few are ahead of their turn.
     """
-    workers = min(len(arguments[0]), n_threads())
+    n_jobs = len(arguments[0])
+    workers = min(n_jobs, n_threads()) if n_jobs > 1 else 1
     if workers < 2:
         yield from map(job, *arguments)
         return

@@ -17,7 +17,7 @@ import numpy as np
 from ..core.arrays import array_namespace, zeros
 from ..core.blocks import Block, LocalX, as_float, latent_x
 from ..core.latent_step import added_sums, latent_view, step_x, update_view_x
-from ..core.local_step import XSums, assemble, sum_patterns, z_covariance
+from ..core.local_step import XSums, ZGivenX, assemble, sum_patterns, z_covariance
 from ..core.messages import Messages
 from ..core.state import Array, Stats
 
@@ -103,7 +103,7 @@ def gram_step(
     if cross is not None:
         B_t = xp.concat([messages.views[i].loading for i in latent]) @ cov
         follow = whole.z_follows_x and not hold_x
-        found = _latent_pass(latent, blocks, x, messages, (B_s, B_t), c, None if hold_x else known.cov, follow, keep)
+        found = _latent_pass(latent, blocks, x, messages, (B_s, B_t), c, None if hold_x else known, follow, keep)
         heard = found.cross if follow else cross  # the x that z is told of
         # Σ x zᵀ of the latent features as z hears them, with their covariances
         xz_t = heard.ts @ B_s + heard.tt @ B_t + found.pulled - heard.first[:, None] * c
@@ -148,11 +148,11 @@ def _latent_pass(
     messages: Messages,
     B: tuple[Array, Array],
     c: Array,
-    cov: Array | None,
+    known: ZGivenX | None,
     follow: bool,
     keep: Callable[[LocalX], LocalX],
 ) -> LatentPass:
-    """q(x) of the latent views from y = X (B W_tᵀ) − c W_tᵀ + b; without the covariance of z it is held."""
+    """q(x) of the latent views from y = X (B W_tᵀ) − c W_tᵀ + b; without `known`, the covariance of z, it is held."""
     B_s, B_t = B
     xp = array_namespace(B_s)
     W_t = xp.concat([messages.views[i].w_mean for i in latent])
@@ -163,11 +163,14 @@ def _latent_pass(
     for block, old in zip(blocks, x):
         X, T_old = static_features(block), latent_means(old)
         pulled, latents = zeros(B_t.shape, T_old), list(old)
-        if cov is not None:
+        if known is not None:
             y = X @ to_y_s + T_old @ to_y_t + b_t
             predictors = [y[:, a:b] for a, b in pairwise(edges)]
             if follow:
-                views = [latent_view(block.views[i], messages.views[i], latent_x(old, i), cov) for i in latent]
+                views = [
+                    latent_view(block.views[i], messages.views[i], latent_x(old, i), known.cov, known.crowded[i])
+                    for i in latent
+                ]
                 steps = step_x(views, predictors, each=False)
                 for i, view, step, a, b in zip(latent, views, steps, edges, edges[1:]):
                     latents[i] = step.x

@@ -113,12 +113,12 @@ class MemoryRows:
         """Cut some rows into blocks and keep them, with the sums of their real views; in one pass over the rows."""
         first, n = len(self.blocks), rows.stop - rows.start
         places = list(cut(rows, block_rows or self._block_rows(n, shared, n_components)))
-        blocks = (read_ahead if not self.in_memory else map)(partial(self._block, shared=shared), places)
+        blocks = (map if self.in_memory else read_ahead)(partial(self._row_views, shared=shared), places)
         wanted, gram = False, None
-        for place, block in zip(places, blocks):
+        for place, views in zip(places, blocks):
             if place is places[0]:
-                wanted = choose_gram(engine, block, n, n_components, self.device)
-            gram = self._with_room(partial(self._place, block, wanted, gram))
+                wanted = choose_gram(engine, self._block(views, shared), n, n_components, self.device)
+            gram = self._with_room(partial(self._place, views, shared, wanted, gram))
             self.slices.append(place)
         where = slice(first, len(self.blocks))
         part = Part(where, gram, self.device.put(summarised(self.blocks.stored[where])))
@@ -130,44 +130,52 @@ class MemoryRows:
         """Rows of a block, of n that may be together: as many as there is room for what a row needs.
 
         Besides data in memory that is the latent x and what is made of it, copies in double precision of what is stored
-        in single, and rows that are read.
+        in single, and rows that are read, or that come to a device one block at a time.
         """
         width = sum(
             (3 if own.likelihood.latent else view.dtype == "float32") * own.n_features
             for view, own in zip(self.data, self.spec.views)
         )
-        read = sum(view.row_bytes for view in self.data if isinstance(view, StreamedView))
-        row_bytes = 8 * (4 * width + 4 * n_components) + 2 * read + (0 if shared else 32 * n_components**2)
+        read = sum(2 * view.row_bytes for view in self.data if isinstance(view, StreamedView))
+        if not self.room.resident:
+            read = max(read, sum(view.nbytes for view in self.data) // self.n_rows)
+        row_bytes = 8 * (4 * width + 4 * n_components) + read + (0 if shared else 32 * n_components**2)
         # Rows with a covariance each: all in one block where that is small, else blocks that stay in a cache.
-        large = shared or not self.in_memory or n * row_bytes <= self.device.block_bytes
-        return max(1, (self.device.block_bytes if large else self.device.part_bytes) // row_bytes)
+        large = shared or not self.in_memory or n * row_bytes <= self.room.block_bytes
+        budget = self.room.block_bytes if large else min(self.room.block_bytes, self.device.part_bytes)
+        return max(1, budget // row_bytes)
 
-    def _block(self, place: slice, shared: bool) -> Block:
+    def _row_views(self, place: slice, shared: bool) -> tuple[RowView, ...]:
         """Rows at these places of `order`."""
         rows = place if self.in_order else self.order[place]
-        views = [
+        return tuple(
             row_view(view.read(rows), holes, own, shared, self.missing == "exact" or complete)
             for view, holes, own, complete in zip(self.data, self.holes, self.spec.views, self.complete)
-        ]
-        return Block.of(place.stop - place.start, shared, views, self.missing, self.device.part_bytes)
+        )
+
+    def _block(self, views: Sequence[RowView], shared: bool) -> Block:
+        return Block.of(views, len(views[0].target), shared, self.missing, self.device.part_bytes)
 
     def _read(self, i: int) -> Block:
         """A block that is not in memory."""
         outline = self.blocks.stored[i]
-        block = self._block(self.slices[i], outline.shared)
-        views = [replace(view, x_sum=own.x_sum, xx=own.xx) for view, own in zip(block.views, outline.views)]
-        return replace(block, views=tuple(views))
+        read = self._row_views(self.slices[i], outline.shared)
+        views = [replace(view, x_sum=own.x_sum, xx=own.xx) for view, own in zip(read, outline.views)]
+        return self._block(views, outline.shared)
 
-    def _place(self, block: Block, wanted: bool, gram: Gram | None) -> Gram | None:
-        """Keep a block, with the sums of its real views, where there is room for it; its products added to `gram`."""
-        there = with_sums(self.device.put(block), self.device.block_bytes)
+    def _place(self, views: tuple[RowView, ...], shared: bool, wanted: bool, gram: Gram | None) -> Gram | None:
+        """Keep a block, with the sums of its real views, where there is room for it; its products added to `gram`.
+
+        It is made on the device: one that is put there as a whole has its masks twice.
+        """
+        there = with_sums(self._block(self.device.put(views), shared), self.room.block_bytes)
         if wanted:
             own = take_gram(there)
             gram = own if gram is None else gram + own
         if not (self.room.resident and self.in_memory):
             sums = [self.device.to_host((view.x_sum, view.xx)) for view in there.views]
-            views = tuple(replace(view, x_sum=x, xx=xx) for view, (x, xx) in zip(block.views, sums))
-            there = self.device.to_host(replace(block, views=views))
+            views = tuple(replace(view, x_sum=x, xx=xx) for view, (x, xx) in zip(views, sums))
+            there = self.device.to_host(self._block(views, shared))
         self.blocks.stored.append(there if self.in_memory else outline_of(there))
         return gram
 
@@ -235,6 +243,7 @@ class MemoryRows:
                 for q, own in run(partial(local_step, messages=messages, hold_x=hold_x, known=cov), blocks, old):
                     x.append(keep(q))
                     stats = own if stats is None else stats + own
+                    del own  # before the next block needs its memory
             assert stats is not None  # a part has at least one block
             fetched = stats if part.on_host else self.device.fetch(stats)
             total = fetched if total is None else total + fetched

@@ -68,6 +68,12 @@ class Room:
         if not self.resident:
             self._say()
 
+    @property
+    def block_bytes(self) -> int:
+        """Working memory of a block of rows, with its data where they come from the host."""
+        free = None if self.resident else self.device.memory
+        return self.device.block_bytes if free is None else min(self.device.block_bytes, free[0] // 4)
+
     def with_room(self, job: Callable[[], Any], blocks: PlacedBlocks) -> Any:
         """What a job returns; where the memory is full it is done again with the blocks on the host."""
         try:

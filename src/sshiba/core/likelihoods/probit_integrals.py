@@ -2,18 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
 from functools import lru_cache
 from math import log, pi, sqrt
 from types import ModuleType
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
-from array_api_compat import is_numpy_array
+from array_api_compat import device, is_numpy_array
 from scipy.special import ndtri
 from scipy.stats import qmc
 
-from ..arrays import arange, array_namespace, cuda_kernels, erfcx, eye, like, log_ndtr
+from ..arrays import arange, array_namespace, cuda_kernels, erfcx, eye, like, log_ndtr, zeros
 from ..state import Array
 from .likelihood import PredictiveX
 from .probit_grid import FARTHEST, N_ARGMAX, N_EDGE, N_NEWTON, REACH, WIDEST, grid, n_nodes
@@ -21,7 +20,7 @@ from .probit_grid import FARTHEST, N_ARGMAX, N_EDGE, N_NEWTON, REACH, WIDEST, gr
 N_DRAWS = 128
 N_PLACKETT = 20  # nodes: 1e-10 for correlations up to 0.99
 SMALLEST = 1e-15  # a probability of few classes is at least this
-HOST_BYTES, DEVICE_BYTES = 2**22, 2**29  # of rows' integrals at a time
+HOST_BYTES, DEVICE_BYTES = 2**22, 2**28  # of rows' integrals at a time
 
 
 def log_xi_and_step(y: Array, target: Array) -> tuple[Array, Array]:
@@ -99,52 +98,26 @@ def probit_moments(y: Array, target: Array, n: int | None = None) -> tuple[Array
 
     `n` are nodes, instead of what `n_nodes` says.
     """
-    parts = [_moments(*part, n) for part in _in_parts(y, target)]
-    log_xi, step = zip(*parts)
-    return _joined(log_xi), _joined(step)
-
-
-def probit_curvature(y: Array, target: Array, each: bool) -> tuple[Array, Array, Array, Array]:
-    """log ξ, its gradient, the traces of its Hessians (n,), and the Hessians (n, C, C), or (1, C, C) their sum."""
-    log_xi, step, trace, hessian = zip(*(_curvature(*part, each) for part in _in_parts(y, target)))
-    return _joined(log_xi), _joined(step), _joined(trace), _joined(hessian) if each else sum(hessian)
-
-
-def _in_parts(y: Array, target: Array) -> Iterator[tuple[Array, Array]]:
-    """Some rows at a time: each has an array of nodes times classes."""
-    n = max(1, (HOST_BYTES if is_numpy_array(y) else DEVICE_BYTES) // (8 * n_nodes(y.shape[1]) * y.shape[1]))
-    parts = (slice(i, min(i + n, y.shape[0])) for i in range(0, max(1, y.shape[0]), n))
-    return ((y[part, :], target[part]) for part in parts)
-
-
-def _joined(parts: Sequence[Array]) -> Array:
-    return parts[0] if len(parts) == 1 else array_namespace(parts[0]).concat(parts)
-
-
-def _moments(y: Array, target: Array, n: int | None) -> tuple[Array, Array]:
-    found = class_integrals(y, target, False, n)
+    found = class_integrals(y, target, None, n)
     return found.log_xi, _gradient(found.mills, is_true_class(y, target))
 
 
-def _gradient(mills: Array, is_true: Array) -> Array:
-    xp = array_namespace(mills)
-    return xp.where(is_true, xp.sum(mills, axis=1, keepdims=True), -mills)
+def probit_curvature(y: Array, target: Array, each: bool) -> tuple[Array, Array, Array, Array]:
+    """log ξ, its gradient, the traces of its Hessians (n,), and the Hessians (n, C, C), or (1, C, C) their sum.
 
-
-def _curvature(y: Array, target: Array, each: bool) -> tuple[Array, Array, Array, Array]:
-    """With M = E ρ the gradient with respect to δ_j = y_t − y_j, the Hessian is E[ρ_i ρ_j] − M_i M_j between other
+    With M = E ρ the gradient with respect to δ_j = y_t − y_j, the Hessian is E[ρ_i ρ_j] − M_i M_j between other
     classes, and −E[a_j ρ_j] − M_j² for one, since ρ′ = −ρ² − aρ. The true class has minus the sums of the others.
 
     Those sums, `across`, need no products between classes, and of products only their sum over nodes (and rows).
     """
     xp, n_classes = array_namespace(y), y.shape[1]
     is_true, diagonal = is_true_class(y, target), eye(n_classes, y)
-    log_xi, mills, own, mixed, roots = class_integrals(y, target, True)
+    log_xi, mills, own, mixed, products = class_integrals(y, target, each)
     across = mixed + own - mills * xp.sum(mills, axis=1, keepdims=True)
     whole, true = xp.sum(across, axis=1), xp.astype(is_true, y.dtype)
     trace = xp.sum(own - mills**2, axis=1) + whole
     if each:
-        inner = (xp.matrix_transpose(roots) @ roots) * (1 - diagonal) + own[:, :, None] * diagonal
+        inner = products * (1 - diagonal) + own[:, :, None] * diagonal
         inner = inner - mills[:, :, None] * mills[:, None, :]
         to_true = across[:, :, None] * true[:, None, :]
         hessian = (
@@ -154,11 +127,15 @@ def _curvature(y: Array, target: Array, each: bool) -> tuple[Array, Array, Array
             + whole[:, None, None] * true[:, :, None] * (true[:, None, :])
         )
     else:
-        flat = xp.reshape(roots, (-1, n_classes))
-        inner = (flat.T @ flat) * (1 - diagonal) + xp.sum(own, axis=0) * diagonal - mills.T @ mills
+        inner = products[0, ...] * (1 - diagonal) + xp.sum(own, axis=0) * diagonal - mills.T @ mills
         to_true = across.T @ true
         hessian = (inner - to_true - to_true.T + (whole @ true) * diagonal)[None, ...]
     return log_xi, _gradient(mills, is_true), trace, hessian
+
+
+def _gradient(mills: Array, is_true: Array) -> Array:
+    xp = array_namespace(mills)
+    return xp.where(is_true, xp.sum(mills, axis=1, keepdims=True), -mills)
 
 
 class ClassIntegrals(NamedTuple):
@@ -168,21 +145,53 @@ class ClassIntegrals(NamedTuple):
     mills: Array  # (n, C): E ρ_j
     own: Array  # (n, C): −E a_j ρ_j
     mixed: Array  # (n, C): Σ_{i≠j} E ρ_i ρ_j
-    roots: Array  # (n, nodes, C): √weight ρ_j at each node, whose products add up to E ρ_i ρ_j; or empty
+    products: Array  # (n, C, C): E ρ_i ρ_j; (1, C, C) their sum over rows; zeros where not asked for
 
 
 def is_true_class(y: Array, target: Array) -> Array:
     return arange(y.shape[1], y)[None, :] == target[:, None]
 
 
-def class_integrals(y: Array, target: Array, with_roots: bool, n: int | None = None) -> ClassIntegrals:
-    """By one kernel on a GPU, else by arrays; at `n` nodes, instead of what `n_nodes` says."""
-    n, kernels = n_nodes(y.shape[1]) if n is None else n, cuda_kernels(y)
-    if kernels is None:
-        return array_integrals(y, target, with_roots, n)
+def class_integrals(y: Array, target: Array, each: bool | None, n: int | None = None) -> ClassIntegrals:
+    """By one kernel on a GPU, else by arrays; with products of `each` row, or their sum, or None.
+
+    `n` are nodes, instead of what `n_nodes` says. Some rows at a time: each has an array of nodes times classes.
+    """
+    n_rows, n_classes = y.shape
+    n = n_nodes(n_classes) if n is None else n
+    integrals = array_integrals if cuda_kernels(y) is None else kernel_integrals
+    step = max(1, (HOST_BYTES if is_numpy_array(y) else DEVICE_BYTES) // (8 * n * n_classes))
+    places = (slice(i, min(i + step, n_rows)) for i in range(0, max(1, n_rows), step))
+    found = [integrals(y[some, :], target[some], each, n) for some in places]
+    if len(found) == 1:
+        return found[0]
+    *cells, products = zip(*found)
+    joined = array_namespace(y).concat
+    log_xi, mills, own, mixed = (joined(part) for part in cells)
+    return ClassIntegrals(log_xi, mills, own, mixed, joined(products) if each else sum(products))
+
+
+def kernel_integrals(y: Array, target: Array, each: bool | None, n: int) -> ClassIntegrals:
+    """`array_integrals` on a GPU."""
+    kernels = cuda_kernels(y)
+    assert kernels is not None
     constants = {"FARTHEST": FARTHEST, "REACH": REACH, "N_NEWTON": N_NEWTON, "N_EDGE": N_EDGE}
-    log_total, *found = kernels.class_integrals(y, target, like(grid(n), y), with_roots, **constants)
-    return ClassIntegrals(log_total + log_spacing(n), *found)
+    nodes = _grid_on(n, array_namespace(y), device(y))
+    log_total, mills, own, mixed, roots = kernels.class_integrals(y, target, nodes, each is not None, **constants)
+    return ClassIntegrals(log_total + log_spacing(n), mills, own, mixed, products_of_roots(roots, each))
+
+
+@lru_cache(maxsize=8)
+def _grid_on(n: int, xp: Any, where: Any) -> Array:
+    """The nodes, copied to a device once: a copy waits until it has done all else."""
+    return xp.asarray(grid(n), device=where)
+
+
+def products_of_roots(roots: Array, each: bool | None) -> Array:
+    """Products between classes from their roots at all nodes, (n, nodes, C): of each row, or their sum, (1, C, C)."""
+    xp = array_namespace(roots)
+    roots = roots if each else xp.reshape(roots, (1, roots.shape[0] * roots.shape[1], roots.shape[2]))
+    return xp.matrix_transpose(roots) @ roots
 
 
 def log_spacing(n: int) -> float:
@@ -190,7 +199,7 @@ def log_spacing(n: int) -> float:
     return log(2 * REACH / (n - 1)) - 0.5 * log(2 * pi)
 
 
-def array_integrals(y: Array, target: Array, with_roots: bool, n: int) -> ClassIntegrals:
+def array_integrals(y: Array, target: Array, each: bool | None, n: int) -> ClassIntegrals:
     """The integrand exp f(u), f = −u²/2 + Σ log Φ(u + δ_j), is log-concave, and −f″ falls with u, to 1: it is steep on
     the left of its mode, of width l = (−f″)^-½ there, and long on the right, of a width r ≤ 1 that Newton steps find,
     which on this side never go too far. The trapezoid rule in t, u = mode + l·t + (r − l)(softplus(t) − log 2),
@@ -220,12 +229,13 @@ def array_integrals(y: Array, target: Array, with_roots: bool, n: int) -> ClassI
         weight = xp.exp(xp.sum(log_phi, axis=1) - v**2 / 2 - top) * (left + (right - left) * sigmoid)
         scaled = weight[:, None] * rho
         total, mills, own = total + weight, mills + scaled, own - scaled * a
-        if with_roots:
+        if each is not None:
             mixed = mixed + scaled * (xp.sum(rho, axis=1, keepdims=True) - rho)
             roots.append(xp.sqrt(weight)[:, None] * rho)
     mills, own, mixed = (values / total[:, None] for values in (mills, own, mixed))
-    stacked = xp.stack(roots, axis=1) / xp.sqrt(total)[:, None, None] if roots else y[:0, :]
-    return ClassIntegrals(top + xp.log(total) + log_spacing(n), mills, own, mixed, stacked)
+    stacked = xp.stack(roots, axis=1) / xp.sqrt(total)[:, None, None] if roots else zeros((0, n, y.shape[1]), y)
+    products = products_of_roots(stacked, each)
+    return ClassIntegrals(top + xp.log(total) + log_spacing(n), mills, own, mixed, products)
 
 
 def two_class_moments(y: Array, target: Array) -> tuple[Array, Array]:
