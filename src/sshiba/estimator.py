@@ -89,7 +89,8 @@ class SSHIBA(BaseEstimator):
     search : "auto", None or list of Candidate
         Choose `priors` and `keep`, where they are None, and whether labels count half, by short fits without a quarter
         of the rows and how well they predict these. The fewest factors are kept where they are nearly as good. "auto"
-        does so where a sweep takes less than about 50 milliseconds and no view selects features; None takes the fewest.
+        does so where a sweep takes less than about 50 milliseconds, no view selects features and none is sparse; None
+        takes the fewest.
         A list is compared whatever the data. `search_` tells what was found.
     device : None, "cuda", "cuda:1", ... or "cpu"
         Where rows are processed: None with NumPy, or where the first tensor among the views is; else with PyTorch on
@@ -189,7 +190,8 @@ class SSHIBA(BaseEstimator):
         views : dict of arrays, DataFrames or Series; or one DataFrame, MuData or AnnData
             Frames of pandas (aligned by index), polars or Arrow (row by row). NaN, None, NA and null are missing. One
             DataFrame is split by type: numbers, 0 / 1, and each column of labels a view of its own; or as `views` says,
-            {"blood": ["hb", "wbc"], "sex": Categorical()}. An array may be a tensor of PyTorch or CuPy.
+            {"blood": ["hb", "wbc"], "sex": Categorical()}. An array may be a tensor of PyTorch or CuPy, or a sparse
+            matrix of SciPy: real numbers, 0 where nothing is stored, and never made dense.
         y : ignored
         checkpoint : path, optional
             Save the best state so far in this file every `checkpoint_minutes`; restarts then run one after another.
@@ -367,7 +369,9 @@ class SSHIBA(BaseEstimator):
         spec = make_spec(Priors())
         selects = any(view.select_features for view in spec.views)  # to be read, and few factors are easier to read
         too_much = n_operations(data, spec, n_components) > MOST_OPERATIONS
-        if len(candidates) == 1 or (self.search == "auto" and (selects or too_much or self.missing != "exact")):
+        is_sparse = any(view.is_sparse for view in data)  # no cell of such a view could be hidden, and predicted
+        unwanted = selects or too_much or is_sparse or self.missing != "exact"
+        if len(candidates) == 1 or (self.search == "auto" and unwanted):
             return None
         options = self._fit_options(schema, time.perf_counter())
         with FitBar(len(candidates), SHORT, "candidate") if self.verbose else nullcontext() as bar, ctrl_c() as stops:

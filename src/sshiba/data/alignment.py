@@ -27,7 +27,7 @@ def align(tables: Mapping[str, Table], training: bool) -> tuple[pd.Index, RowPla
     rows : for each view their positions in it, -1 where it has none; None when they are its rows as they are
     """
     _check_array_lengths(tables)
-    indexed = {name: table.frame.index for name, table in tables.items() if table.has_index}
+    indexed = {name: table.index for name, table in tables.items() if table.has_index}
     arrays = {name: table.n_rows for name, table in tables.items() if not table.has_index}
     if not indexed:
         return pd.RangeIndex(next(iter(arrays.values()))), dict.fromkeys(arrays)

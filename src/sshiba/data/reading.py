@@ -28,12 +28,15 @@ from .markers import is_text, suspects, tell_markers
 from .one_table import SplitTable, is_one_table, split_new, split_training
 from .schema import Schema
 from .sentinels import sentinels
+from .sparse_tables import is_sparse_view
 from .spellings import spellings, text_counts
 from .tensors import on_host
 from .types import VIEW_TYPES, View
 from .wording import counted, first_few, quoted
 
 logger = logging.getLogger("sshiba")
+
+SPARSE_REASON = "a sparse matrix of numbers"  # why it is taken as Real
 
 
 def read_training(
@@ -74,7 +77,7 @@ def read_training(
             view = as_view(given[name], name)
         else:
             view, schema.inferred[name] = infer_type(table, name)
-        learned = reduce(add, (view.learn(chunk, name) for chunk in table.chunks()))
+        learned = _learn(view, table, name)
         coding = view.make_coding(learned, name)
         view.check_options(name, coding.width)
         schema.types[name] = view
@@ -120,7 +123,7 @@ def _warn_sentinels(schema: Schema, tables: Mapping[str, Table]) -> None:
     """One warning for all numbers that look as if they meant missing."""
     odd: dict[Any, tuple[float, int]] = {}
     for name, coding in schema.codings.items():
-        if not schema.types[name].latent and tables[name].tensor is None:
+        if not schema.types[name].latent and tables[name].tensor is None and tables[name].sparse is None:
             found = sentinels(read_numbers(tables[name].frame, name, ()))
             odd |= {coding.features[place]: value for place, value in found.items()}
     if odd:
@@ -166,9 +169,18 @@ def read_new(schema: Schema, views: Mapping[str, Any], dtype: Any = "float64") -
     return data, index
 
 
+def _learn(view: View, table: Table, name: str) -> Any:
+    if table.sparse is not None:
+        return view.learn_sparse(table.sparse, name)
+    return reduce(add, (view.learn(chunk, name) for chunk in table.chunks()))
+
+
 def _encode(view: View, table: Table, frame: pd.DataFrame, name: str, coding: Coding, dtype: Any) -> CodedView:
     if table.tensor is not None:
         return view.encode_tensor(table.tensor, name, coding, dtype)
+    if table.sparse is not None:
+        places = table.frame.columns.get_indexer(frame.columns)
+        return view.encode_sparse(table.sparse.with_columns(places), name, coding, dtype)
     return view.encode(frame, name, coding, dtype)
 
 
@@ -182,7 +194,11 @@ def _read_tables(views: Any, types: Mapping[str, View], allow_no_rows: bool) -> 
     if odd:
         raise TypeError(f"view names must be text, not {first_few(odd)}.")
     stay = {name for name in views if name not in types or types[name].takes_tensors}
-    return {name: read_table(v if name in stay else on_host(v), name, allow_no_rows) for name, v in views.items()}
+    given = {name: value if name in stay else on_host(value) for name, value in views.items()}
+    for name in types:
+        if name in given and is_sparse_view(given[name]):
+            given[name] = types[name].without_sparse(given[name], name)
+    return {name: read_table(value, name, allow_no_rows) for name, value in given.items()}
 
 
 def _check_names(names: Iterable[str], known: Iterable[str], where: str) -> None:
@@ -210,6 +226,9 @@ def as_view(given: Any, name: str) -> View:
 
 def infer_type(table: Table, name: str) -> tuple[View, str]:
     """The most special view type that recognises the data (the last in VIEW_TYPES), and why."""
+    if table.sparse is not None:
+        logger.info("view %r: taken as Real (%s)", name, SPARSE_REASON)
+        return VIEW_TYPES["real"](), SPARSE_REASON
     possible = [kind for kind in VIEW_TYPES.values() if table.tensor is None or kind.takes_tensors]
     for view_type in reversed(possible):
         reason = view_type.recognise(table.frame)

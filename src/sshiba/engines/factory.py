@@ -39,4 +39,10 @@ def make_rows(
     device : Device
         Where the rows live.
     """
+    for view, own in zip(data, spec.views):
+        if missing == "mean-field" and view.is_sparse and view.observed is not None:
+            raise ValueError(
+                f"view {own.name!r} is sparse and lacks some rows, which missing='mean-field' would fill. "
+                "Use missing='exact', or give a dense array."
+            )
     return MemoryRows(data, spec, n_components, missing, engine, block_rows, min_shared, device)

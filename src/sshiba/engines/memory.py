@@ -17,8 +17,9 @@ from ..core.devices import HOST, Device
 from ..core.latent_step import start_x
 from ..core.local_step import Settled, local_step, settle, z_covariance
 from ..core.messages import Messages, make_messages
-from ..core.spec import ModelSpec
-from ..core.start import random_posterior
+from ..core.sparse_rows import is_sparse
+from ..core.spec import ModelSpec, ViewSpec
+from ..core.start import WIDE, random_posterior
 from ..core.state import Array, ColumnGroups, Posterior, Stats
 from ..core.threads import in_threads
 from .gram import Cross, Gram, gram_step, static_columns, take_cross, take_gram
@@ -26,6 +27,9 @@ from .patterns import arrange_rows, column_groups
 from .placed import PlacedBlocks, Room
 from .principal import RowProducts, principal_directions
 from .protocol import MAX_ROUNDS, Z_TOL, RowPosterior
+
+SPARSE_COST = 16.0  # of a stored cell in a product, in multiplications of a dense one
+SPARSE_SHARE = 4  # blocks of sparse rows are smaller by this, so that all threads have some
 
 
 @dataclass(frozen=True)
@@ -82,10 +86,7 @@ class MemoryRows:
         self.groups = tuple(groups for groups, _ in columns)
         # What a row needs besides its data: the latent x and what is made of it, and copies in double precision of what
         # is stored in single.
-        width = sum(
-            (3 if own.likelihood.latent else str(view.target.dtype).endswith("32")) * own.n_features
-            for view, own in zip(data, spec.views)
-        )
+        width = sum(working_width(view, own) for view, own in zip(data, spec.views))
         min_shared = min_shared or max(8, int(device.worth_a_block // n_components**3))
         self.order, parts = arrange_rows([seen for _, seen in columns], self.n_rows, min_shared)
         in_order = np.array_equal(self.order, np.arange(self.n_rows))
@@ -99,7 +100,7 @@ class MemoryRows:
             # Rows with a covariance each: all in one block where that is small, else blocks that stay in a cache.
             fits = (part.stop - part.start) * (bytes_per_row + own_bytes) <= device.block_bytes
             budget = device.block_bytes if shared or fits else device.part_bytes
-            for place in cut(part, block_rows or max(1, budget // (bytes_per_row + own_bytes))):
+            for place in cut(part, block_rows or max(1, int(budget // (bytes_per_row + own_bytes)))):
                 rows = place if in_order else self.order[place]
                 views = tuple(
                     row_view(view, groups, seen, rows, shared, missing) for view, (groups, seen) in zip(data, columns)
@@ -178,8 +179,10 @@ class MemoryRows:
                 new, cross, stats = gram_step(part.gram, part.summary, blocks, old, cross, told, hold_x)
                 x.extend(new)
             else:
-                # Many small matrices gain from threads over blocks, large products from those inside BLAS.
-                run = map if part.summary.shared or len(blocks) == 1 or not self.device.is_host else in_threads
+                # Many small matrices, and sparse ones, gain from threads over blocks, large products from those inside
+                # BLAS.
+                by_block = not part.summary.shared or any(is_sparse(view.target) for view in part.summary.views)
+                run = in_threads if by_block and len(blocks) > 1 and self.device.is_host else map
                 for q, own in run(partial(local_step, messages=messages, hold_x=hold_x, known=cov), blocks, old):
                     x.append(q)
                     stats = own if stats is None else stats + own
@@ -268,16 +271,32 @@ def choose_gram(engine: str, blocks: Sequence[Block], n_components: int, device:
     static, latent = static_columns(blocks[0])
     if not blocks[0].shared or not static or engine == "memory":
         return False
+    targets = [block.views[i].target for block in blocks for i in static]
+    has_sparse = any(is_sparse(target) for target in targets)
+    if has_sparse and len(static) > 1:
+        return False  # a sparse matrix and others side by side are no matrix of one kind
     if engine == "gram":
         return True
     n = sum(block.n for block in blocks)
     S = sum(len(blocks[0].views[i].groups.index) for i in static)
     T = sum(len(blocks[0].views[i].groups.index) for i in latent)
-    direct = n * (2 * (S + 2 * T) * n_components + 2 * n_components**2)
+    cells = n * S if not has_sparse else SPARSE_COST * sum(target.matrix.nnz for target in targets)
+    direct = 2 * cells * n_components + n * (4 * T * n_components + 2 * n_components**2)
     # Narrow products run at the speed of memory, not of multiplication: T counts for 16 at least.
-    gram = (S + T) * ((S + T) * n_components + 2 * n_components**2) + n * (2 * S * max(T, 16) + 3 * T**2 if T else 0)
-    fits = max(device.block_bytes, 8 * n * S) >= 8 * S * S
+    gram = (S + T) * ((S + T) * n_components + 2 * n_components**2)
+    gram += 2 * cells * max(T, 16) + 3 * n * T**2 if T else 0
+    fits = max(device.block_bytes, sum(target.nbytes for target in targets) if has_sparse else 8 * n * S) >= 8 * S * S
     return fits and gram < direct
+
+
+def working_width(view: CodedView, spec: ViewSpec) -> float:
+    """Numbers that a row needs four of besides its data: of latent x and what is made of it, of a copy in double
+    precision; of sparse rows as much as is stored of them, or as their products with a start take.
+    """
+    if view.is_sparse:
+        stored = view.target.nbytes / max(len(view.target), 1)
+        return max(stored, 8 * min(spec.n_features, WIDE)) * SPARSE_SHARE / 32
+    return (3 if spec.likelihood.latent else str(view.target.dtype).endswith("32")) * spec.n_features
 
 
 def summarised(blocks: Sequence[Block]) -> Block:
@@ -328,6 +347,8 @@ def with_sums(block: Block, spec: ModelSpec, block_bytes: int) -> Block:
 
 
 def column_sums(view: RowView, block_bytes: int) -> dict[str, Array]:
+    if is_sparse(view.target):
+        return dict(zip(("x_sum", "xx"), view.target.column_sums()))
     x_sum: Array = 0.0
     xx: Array = 0.0
     for place in cut(slice(0, len(view.target)), max(1, block_bytes // (32 * view.target.shape[1]))):

@@ -36,7 +36,11 @@ def principal_directions(parts: Sequence[RowProducts], k: int) -> np.ndarray:
 
 def squares_of(block: Block, x: LocalX) -> np.ndarray:
     """Σ x² of each feature, (ΣD,)."""
-    return np.concatenate([to_numpy(array_namespace(X).sum(X * X, axis=0)) for X in features(block, x)])
+    squares = [
+        rows.xx if q is None else array_namespace(q.mean).sum(q.mean * q.mean, axis=0)
+        for rows, q in zip(block.views, x)
+    ]
+    return np.concatenate([to_numpy(square) for square in squares])
 
 
 def times(part: RowProducts, Q: np.ndarray) -> np.ndarray:
@@ -60,7 +64,7 @@ def times(part: RowProducts, Q: np.ndarray) -> np.ndarray:
 def times_block(views: Sequence[Array], Q: np.ndarray) -> np.ndarray:
     edges = np.cumsum([0, *(X.shape[1] for X in views)])
     along = sum(X @ like(Q[a:b], X) for X, a, b in zip(views, edges, edges[1:]))
-    return np.concatenate([to_numpy(X.T @ along) for X in views])
+    return np.concatenate([to_numpy((along.T @ X).T) for X in views])
 
 
 def features(block: Block, x: LocalX) -> list[Array]:

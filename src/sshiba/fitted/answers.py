@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -15,16 +16,19 @@ from ..core.explained import influence
 from ..core.likelihoods import Likelihood
 from ..core.random import seed_sequence
 from ..core.spec import ModelSpec
-from ..data.border import answers_in_kind, fills_in_kind
+from ..data.border import answers_in_kind, fills_in_kind, has_row_names
 from ..data.coding import labelled_frame
 from ..data.giving_back import fill, std_to_user, to_user
 from ..data.one_table import columns_absent_from, is_one_table, merge_columns, same_name, whole_table
 from ..data.reading import new_views, read_new
+from ..data.sparse_tables import no_deviations
 from ..data.wording import first_few
 from ..engines import Rows, make_rows
 from .draws import draw_rows
 from .fitted import Fitted
 from .inference import infer_factors, log_likelihood, predict_views, unweighted
+
+logger = logging.getLogger("sshiba")
 
 
 @dataclass(frozen=True)
@@ -38,7 +42,7 @@ class Answers:
         views = self.given(views)
         data, index = self.read(views)
         found: tuple[Any, ...] = infer_factors(self._rows(data), self.fit.posterior)
-        if any(isinstance(given, pd.DataFrame | pd.Series) for given in views.values()):
+        if any(has_row_names(given) for given in views.values()):
             found = tuple(labelled_frame(values, self.fit.factor_names, index) for values in found)
         return found if return_std else found[0]
 
@@ -85,8 +89,13 @@ class Answers:
         given = self.given(views)
         data, index = self.read(given)
         filled, stds = {}, {}
-        for name, (values, std) in self._predicted(data, list(data)).items():
-            coded = data[name]
+        predicted = self._predicted(data, [name for name, coded in data.items() if not coded.is_sparse])
+        for name, coded in data.items():
+            if coded.is_sparse:  # all of its cells are seen
+                self._tell_rows_left_out(name, coded)
+                filled[name], stds[name] = given[name], no_deviations(given[name])
+                continue
+            values, std = predicted[name]
             decided = self._likelihood(name).decide(values)
             seen = np.ones((1, 1), dtype=bool) if coded.observed is None else coded.observed
             if decided.ndim == 1:
@@ -100,6 +109,12 @@ class Answers:
             unknown = pd.DataFrame(np.nan, index=views.index, columns=views.columns)
             return (whole, merge_columns(views, stds, unknown)) if return_std else whole
         return (filled, stds) if return_std else filled
+
+    @staticmethod
+    def _tell_rows_left_out(name: str, coded: CodedView) -> None:
+        n_absent = int((~coded.observed_rows).sum())
+        if n_absent:
+            logger.warning("view %r is sparse and lacks %d rows, which are not added", name, n_absent)
 
     def influence(self, target: Any) -> dict[str, pd.Series]:
         (name,), column = self._targets({}, {}, target)
