@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 import pytest
+from commands import sshiba as sshiba_command
 from scipy import sparse
 
 import sshiba
@@ -481,6 +482,50 @@ def test_rows_are_taken_and_drawn(X: np.ndarray) -> None:
 
 @pytest.mark.parametrize("kind", ["restarts", "bootstrap"])
 def test_stability(X: np.ndarray, kind: str) -> None:
+    one, other = (
+        stability(fitted({"x": form(X)}, n_components=3, tol=1e-3), {"x": form(X)}, n=2, kind=kind)
+        for form in (np.asarray, sparse.csr_array)
+    )
+    np.testing.assert_allclose(one.congruence, other.congruence, atol=1e-6)
+
+
+# ------------------------------------------------------------------------------------------------- and besides
+
+
+def test_restarts_at_a_time(X: np.ndarray) -> None:
     views = {"x": sparse.csr_array(X)}
-    found = stability(fitted(views, n_components=3, tol=1e-3), views, n=2, kind=kind)
-    assert (found.table["mean"] > 0.5).all()
+    assert fitted(views, n_init=2, n_jobs=2).elbo_ == fitted(views, n_init=2).elbo_
+
+
+def test_sparse_rows_for_a_model_of_dense_ones(X: np.ndarray) -> None:
+    """Yes and no that were dense in training, and an AnnData beside them by name."""
+    bits = (X > 0).astype(float)
+    model = fitted({"x": bits}, tol=1e-3)
+    given = sparse.csr_array(bits)
+    assert isinstance(model.views_["x"], Binary)
+    assert model.impute({"x": given})["x"] is given
+    np.testing.assert_allclose(model.transform({"x": given}), model.transform({"x": bits}))
+
+
+def test_a_view_that_is_not_given_takes_no_memory() -> None:
+    rng = np.random.default_rng(0)
+    X = sparse.random_array((50, 20_000), density=0.01, format="csr", rng=rng)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        model = SSHIBA(2, random_state=0, max_iter=3, search=None).fit({"x": X, "y": rng.standard_normal((50, 3))})
+        new = rng.standard_normal((5000, 3))
+        tracemalloc.start()
+        model.transform({"y": new})  # 800 MB, were x dense
+        peak = tracemalloc.get_traced_memory()[1]
+        tracemalloc.stop()
+    assert peak < 50e6
+
+
+def test_a_file_of_sparse_cells(X: np.ndarray, tmp_path: Path) -> None:
+    anndata = pytest.importorskip("anndata", reason="needs the extra 'mudata'")
+    annotated_of(sparse.csr_matrix(X)).write(tmp_path / "cells.h5ad")
+    done = sshiba_command("impute", "cells.h5ad", "-o", "filled.h5ad", "--std", "std.h5ad", cwd=tmp_path)
+    assert done.returncode == 0, done.stderr
+    assert "Filled 0 of 4,800 cells." in done.stdout + done.stderr
+    assert (sparse.csr_matrix(X) != anndata.read_h5ad(tmp_path / "filled.h5ad").X).nnz == 0
+    assert anndata.read_h5ad(tmp_path / "std.h5ad").X.nnz == 0

@@ -29,6 +29,11 @@ class CentredSparse:
     ndim = 2
     device = "cpu"
 
+    @classmethod
+    def nothing(cls, n: int, width: int) -> CentredSparse:
+        """Rows of which nothing was seen."""
+        return cls(sparse.csr_array((n, width)), np.zeros(width), np.zeros(n))
+
     def __array_namespace__(self, api_version: str | None = None) -> Any:
         """What is made of its products are NumPy's arrays."""
         return numpy_namespace

@@ -190,7 +190,7 @@ def standardise_stored(table: SparseTable, coding: Coding, dtype: Any) -> tuple[
     n, width = table.shape
     rows = table.matrix.tocsr()
     is_copy = rows is not table.matrix  # which may be written to
-    full = np.bincount(rows.indices, minlength=width) == n
+    full = sum(np.bincount(columns, minlength=width) for _, columns, _ in stored_chunks(rows)) == np.full(width, n)
     shift, at_once = coding.centre / coding.scale, np.where(full, coding.centre, 0.0)
     shift[full] = 0.0
     data = rows.data if is_copy and rows.dtype == np.dtype(dtype) else np.empty(rows.nnz, dtype)

@@ -28,7 +28,7 @@ from .placed import PlacedBlocks, Room
 from .principal import RowProducts, principal_directions
 from .protocol import MAX_ROUNDS, Z_TOL, RowPosterior
 
-SPARSE_COST = 16.0  # of a stored cell in a product, in multiplications of a dense one
+SPARSE_COST = 8.0  # of a stored cell in a product, in multiplications of a dense one
 SPARSE_SHARE = 4  # blocks of sparse rows are smaller by this, so that all threads have some
 
 

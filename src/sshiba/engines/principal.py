@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from functools import reduce
 from typing import NamedTuple
 
 import numpy as np
 
 from ..core.arrays import array_namespace, like, to_numpy
 from ..core.blocks import Block, LocalX, as_float
+from ..core.sparse_rows import is_sparse
 from ..core.start import leading_directions
 from ..core.state import Array
+from ..core.threads import in_threads
 from .gram import Cross, Gram, static_columns
 
 
@@ -46,8 +49,7 @@ def squares_of(block: Block, x: LocalX) -> np.ndarray:
 def times(part: RowProducts, Q: np.ndarray) -> np.ndarray:
     """XᵀX Q, (ΣD, p): from the Gram matrix where there is one, else block by block."""
     if part.gram is None:
-        products = [times_block(features(block, x), Q) for block, x in zip(part.blocks, part.x)]
-        return np.sum(products, axis=0)
+        return reduce(np.add, _times_blocks(part, Q))
     place = places(part.blocks[0])
     static, latent = ([place[i] for i in views] for views in static_columns(part.blocks[0]))
     own = np.concatenate(static)
@@ -59,6 +61,12 @@ def times(part: RowProducts, Q: np.ndarray) -> np.ndarray:
         out[own] += to_numpy(cross.ts.T @ Q_other)
         out[other] = to_numpy(cross.ts @ Q_own + cross.tt @ Q_other)
     return out
+
+
+def _times_blocks(part: RowProducts, Q: np.ndarray) -> Iterator[np.ndarray]:
+    """The same of each block; of sparse ones on all threads, since their products use one each."""
+    run = in_threads if any(is_sparse(view.target) for view in part.blocks[0].views) else map
+    return run(lambda block, x: times_block(features(block, x), Q), part.blocks, part.x)
 
 
 def times_block(views: Sequence[Array], Q: np.ndarray) -> np.ndarray:

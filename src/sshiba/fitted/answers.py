@@ -15,13 +15,14 @@ from ..core.devices import device_or_host
 from ..core.explained import influence
 from ..core.likelihoods import Likelihood
 from ..core.random import seed_sequence
-from ..core.spec import ModelSpec
+from ..core.sparse_rows import CentredSparse
+from ..core.spec import ModelSpec, ViewSpec
 from ..data.border import answers_in_kind, fills_in_kind, has_row_names
 from ..data.coding import labelled_frame
 from ..data.giving_back import fill, std_to_user, to_user
 from ..data.one_table import columns_absent_from, is_one_table, merge_columns, same_name, whole_table
 from ..data.reading import new_views, read_new
-from ..data.sparse_tables import no_deviations
+from ..data.sparse_tables import is_sparse_view, no_deviations
 from ..data.wording import first_few
 from ..engines import Rows, make_rows
 from .draws import draw_rows
@@ -89,9 +90,9 @@ class Answers:
         given = self.given(views)
         data, index = self.read(given)
         filled, stds = {}, {}
-        predicted = self._predicted(data, [name for name, coded in data.items() if not coded.is_sparse])
+        predicted = self._predicted(data, [name for name in data if not is_sparse_view(given[name])])
         for name, coded in data.items():
-            if coded.is_sparse:  # all of its cells are seen
+            if is_sparse_view(given[name]):  # all of its cells are seen
                 self._tell_rows_left_out(name, coded)
                 filled[name], stds[name] = given[name], no_deviations(given[name])
                 continue
@@ -170,12 +171,15 @@ class Answers:
         """Some rows, in which the views that were not given are missing."""
         spec = spec or self.fit.spec
         n = len(next(iter(data.values())).target)
-        absent = np.zeros((n, 1), dtype=bool)
-        every = [
-            data.get(view.name) or CodedView(view.likelihood.empty_target(n, view.n_features), absent)
-            for view in spec.views
-        ]
         device = device_or_host(self.fit.settings["device"], data.values())
+
+        def absent(view: ViewSpec) -> CodedView:
+            nothing = (
+                CentredSparse.nothing if device.is_host and not view.likelihood.latent else view.likelihood.empty_target
+            )
+            return CodedView(nothing(n, view.n_features), np.zeros((n, 1), dtype=bool))
+
+        every = [data.get(view.name) or absent(view) for view in spec.views]
         return make_rows(every, spec, self.fit.n_components, engine="memory", device=device)
 
     def _predicted(self, data: dict[str, CodedView], names: Sequence[str]) -> dict[str, tuple[np.ndarray, np.ndarray]]:
