@@ -168,7 +168,7 @@ BAD_TRAINING: dict[str, tuple[Any, Any, list[str]]] = {
         ["'v'", "2**53", "row 0"],
     ),
     "objects": ({"v": np.array([[1], {}] * 6, dtype=object)}, {"v": Real}, ["'v'", "type"]),
-    "sparse": ({"v": sparse.csr_matrix(NUMBERS)}, None, ["'v'", ".toarray()"]),
+    "sparse": ({"v": sparse.csr_matrix(with_cell(NUMBERS, 1, 1, NAN))}, None, ["'v'", "row 1", "column 1", "dense"]),
     "sparse columns": ({"v": frame().astype("Sparse[float64]")}, None, ["'v'", "to_dense"]),
     "three dimensions": ({"v": np.zeros((2, 3, 4))}, None, ["'v'", "3 dimensions"]),
     "structured": ({"v": np.zeros(3, dtype=[("a", "f8")])}, None, ["'v'", "structured"]),

@@ -91,7 +91,8 @@ class SSHIBA(BaseEstimator):
     search : "auto", None or list of Candidate
         Choose `priors` and `keep`, where they are None, and whether labels count half, by short fits without a quarter
         of the rows and how well they predict these. The fewest factors are kept where they are nearly as good. "auto"
-        does so where a sweep takes less than about 50 milliseconds and no view selects features; None takes the fewest.
+        does so where a sweep takes less than about 50 milliseconds, no view selects features and none is sparse; None
+        takes the fewest.
         A list is compared whatever the data. `search_` tells what was found.
     device : None, "cuda", "cuda:1", ... or "cpu"
         Where rows are processed: None with NumPy, or where the first tensor among the views is; else with PyTorch on
@@ -196,10 +197,11 @@ class SSHIBA(BaseEstimator):
         views : dict of arrays, DataFrames or Series; or one DataFrame, MuData or AnnData
             Frames of pandas (aligned by index), polars or Arrow (row by row). NaN, None, NA and null are missing. One
             DataFrame is split by type: numbers, 0 / 1, and each column of labels a view of its own; or as `views` says,
-            {"blood": ["hb", "wbc"], "sex": Categorical()}. An array may be a tensor of PyTorch or CuPy. Rows that are
-            not in memory are read when they are needed: a memory-mapped array, one of HDF5 or Zarr, a Dask array or
-            DataFrame, the path of a .npy, .parquet, .zarr or .h5 file or of a folder of Parquet files, or a function
-            that yields chunks of rows each time that it is called.
+            {"blood": ["hb", "wbc"], "sex": Categorical()}. An array may be a tensor of PyTorch or CuPy, or a sparse
+            matrix of SciPy: real numbers, 0 where nothing is stored, and never made dense. Rows that are not in memory
+            are read when they are needed: a memory-mapped array, one of HDF5 or Zarr, a Dask array or DataFrame, the
+            path of a .npy, .parquet, .zarr or .h5 file or of a folder of Parquet files, or a function that yields
+            chunks of rows each time that it is called.
         y : ignored
         checkpoint : path, optional
             Save the best state so far in this file every `checkpoint_minutes`; restarts then run one after another.
@@ -390,7 +392,8 @@ class SSHIBA(BaseEstimator):
         spec = make_spec(Priors())
         selects = any(view.select_features for view in spec.views)  # to be read, and few factors are easier to read
         in_memory = [view for view in data if isinstance(view, CodedView)]
-        if len(candidates) == 1 or (self.search == "auto" and (selects or self.missing != "exact")):
+        is_sparse = any(view.is_sparse for view in data)  # no cell of such a view could be hidden, and predicted
+        if len(candidates) == 1 or (self.search == "auto" and (selects or is_sparse or self.missing != "exact")):
             return None
         if len(in_memory) < len(data):
             if self.search == "auto":

@@ -14,6 +14,7 @@ from pandas.api.types import is_float_dtype
 from rich.progress import Progress as BarProgress
 
 from ..data.border import as_views
+from ..data.sparse_tables import SparseTable, is_sparse_view
 from ..data.wording import first_few, quoted
 from ..estimator import SSHIBA, load
 from ..files.file_table import FileTable, values_of
@@ -90,7 +91,7 @@ def fitted(given: Any, fitting: Fitting, **saving: Any) -> SSHIBA:
     """A fit with a progress bar, and before it what it will take."""
     model = fitting.model(given)
     tables = [given] if isinstance(given, pd.DataFrame) else list(as_views(given).values())
-    cells = sum(int(np.prod(part.shape)) for part in tables)
+    cells = sum(part.matrix.nnz if isinstance(part, SparseTable) else n_cells(part) for part in tables)
     megabytes = cells * 8 * MEMORY / 2**20
     if megabytes > 100:
         say(f"{cells:,} cells: about {megabytes:,.0f} MB of memory.")
@@ -115,7 +116,7 @@ def impute_tables(
         write_views(whole, filled, out)
         if std is not None:
             write_views(whole, deviations, std)
-        say_filled(sum(count_holes(part) for part in views.values()), sum(np.size(part) for part in views.values()))
+        say_filled(sum(count_holes(part) for part in views.values()), sum(map(n_cells, views.values())))
         return
     filled, deviations = used.impute(given, return_std=True)
     table, rounded = whole.filled(filled)
@@ -129,8 +130,12 @@ def n_filled(table: FileTable, found: pd.DataFrame) -> int:
     return int((table.own.isna() & found[list(table.own)].notna()).to_numpy().sum())
 
 
+def n_cells(part: Any) -> int:
+    return int(np.prod(part.shape))
+
+
 def count_holes(part: Any) -> int:
-    return int(np.sum(pd.isna(np.asarray(part))))
+    return 0 if is_sparse_view(part) else int(np.sum(pd.isna(np.asarray(part))))
 
 
 def say_filled(n_holes: int, n_cells: int, rounded: Sequence[Any] = ()) -> None:

@@ -55,6 +55,8 @@ OPTIONS = {
     Remedy.SEEN_LABELS: "count them as missing with --unseen missing",
     Remedy.MORE_FACTORS: "raise --components",
     Remedy.RESUME: "",  # the command says how
+    Remedy.DENSE: "write it as a dense matrix, in which NaN means missing",
+    Remedy.SPARSE_REAL: "take it as numbers with --view NAME=columns:real",
     Remedy.UNIQUE_ROWS: "name the rows by another column with --index",
 }
 running: ContextVar[Any] = ContextVar("running", default=None)  # what typer knows of the command that runs

@@ -11,6 +11,7 @@ from dataclasses import dataclass, replace
 
 from .arrays import array_namespace
 from .devices import HOST
+from .sparse_rows import is_sparse
 from .state import Array, ColumnGroups, LatentX
 
 
@@ -131,6 +132,11 @@ def _join(parts: Sequence[LatentX | None]) -> LatentX | None:
 
 
 def as_float(stored: Array, like: Array | None = None) -> Array:
-    """Numbers of single precision, or a mask, in the precision of the sums: that of `like`, else double."""
+    """Numbers of single precision, or a mask, in the precision of the sums: that of `like`, else double.
+
+    Sparse rows stay as they are: their products are in double precision.
+    """
+    if is_sparse(stored):
+        return stored
     xp = array_namespace(stored)
     return xp.astype(stored, xp.float64 if like is None else like.dtype, copy=False)

@@ -9,6 +9,7 @@ import numpy as np
 
 from .arrays import array_namespace, to_numpy, zeros
 from .holes import Holes
+from .sparse_rows import CentredSparse
 
 RowPlaces = slice | np.ndarray  # which rows of a view
 
@@ -21,7 +22,7 @@ class CodedView:
     `observed` is None (complete), (N, 1) bool (whole rows missing) or (N, D) bool (single cells missing).
     """
 
-    target: Any  # a tensor where the user gave one that is on a device
+    target: Any  # a tensor where the user gave one that is on a device; CentredSparse of a sparse matrix
     observed: np.ndarray | None
 
     @property
@@ -60,18 +61,26 @@ class CodedView:
         if rows is None:
             return self
         absent = rows < 0
+        if self.is_sparse:
+            return CodedView(self.target.take(rows), self._mask_of(rows))
         if len(self.target) == 0:
             target = zeros((len(rows), *self.target.shape[1:]), self.target)
             return CodedView(target, shrink_mask(np.zeros((len(rows), 1), bool)))
         target = self.target[rows]
         target[np.flatnonzero(absent)] = 0
-        observed = np.ones((len(self.target), 1), bool) if self.observed is None else self.observed
-        observed = observed[rows]
-        observed[absent] = False
-        return CodedView(target, shrink_mask(observed))
+        return CodedView(target, self._mask_of(rows))
+
+    def _mask_of(self, rows: np.ndarray) -> np.ndarray | None:
+        n = len(self.target)
+        observed = np.ones((n, 1), bool) if self.observed is None else self.observed
+        found = np.zeros((len(rows), observed.shape[1]), bool)
+        found[rows >= 0] = observed[rows[rows >= 0]]
+        return shrink_mask(found)
 
     def hidden(self) -> CodedView:
         """The same rows with nothing observed."""
+        if self.is_sparse:
+            return self.take(np.full(len(self.target), -1))
         return CodedView(zeros(self.target.shape, self.target), np.zeros((len(self.target), 1), dtype=bool))
 
     def without_column(self, column: int) -> CodedView:
@@ -82,11 +91,15 @@ class CodedView:
         return CodedView(target, observed)
 
     @property
+    def is_sparse(self) -> bool:
+        return isinstance(self.target, CentredSparse)
+
+    @property
     def on_host(self) -> bool:
-        return isinstance(self.target, np.ndarray)
+        return isinstance(self.target, np.ndarray) or self.is_sparse
 
     def to_host(self) -> CodedView:
-        return CodedView(to_numpy(self.target), self.observed)
+        return self if self.on_host else CodedView(to_numpy(self.target), self.observed)
 
     @property
     def observed_rows(self) -> np.ndarray:

@@ -167,8 +167,14 @@ def find_device(name: str | None) -> Device:
 
 def device_for(name: str | None, data: Iterable[AnyView]) -> Device:
     """The device of this name; where none is named that of the first tensor among the data."""
-    tensors = (view.target for view in data if not view.on_host)  # type: ignore[union-attr]
-    return find_device(next((str(tensor.device) for tensor in tensors), None) if name is None else name)
+    views = list(data)
+    tensors = (view.target for view in views if not view.on_host)  # type: ignore[union-attr]
+    device = find_device(next((str(tensor.device) for tensor in tensors), None) if name is None else name)
+    if not device.is_host and any(view.is_sparse for view in views):
+        raise ValueError(
+            f"device={device.name!r}: sparse matrices need the CPU. Leave device=None, or give dense arrays."
+        )
+    return device
 
 
 def device_or_host(name: str | None, data: Iterable[AnyView] = ()) -> Device:

@@ -50,6 +50,7 @@ class StreamedView:
 
     in_memory = False
     on_host = True
+    is_sparse = False
 
     @classmethod
     def of(

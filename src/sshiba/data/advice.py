@@ -35,6 +35,8 @@ class Remedy(StrEnum):
     SEEN_LABELS = "set such labels to None"
     MORE_FACTORS = "raise n_components"
     RESUME = "resume(views) goes on from it"
+    DENSE = "give a dense array, in which NaN means missing, or drop what holds them"
+    SPARSE_REAL = "give it as Real"
     UNIQUE_ROWS = "make row labels unique, e.g. frame.reset_index(drop=True) in every view"
 
 

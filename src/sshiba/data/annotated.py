@@ -9,10 +9,12 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
+from scipy import sparse
 
 from .frame_library import FrameLibrary, Table
 from .source_formats import find_source
 from .sources import NamedRows, RowSource
+from .sparse_tables import SparseTable, as_dense, has_missing, is_small, named_table
 from .wording import first_few
 
 logger = logging.getLogger("sshiba")
@@ -38,7 +40,7 @@ def annotated(data: Any, layer: str | Mapping[str, str] | None = None, obs: Sequ
     Returns
     -------
     dict
-        Modality -> DataFrame, column of `obs` -> Series, rows and columns named.
+        Modality -> DataFrame, or AnnData where its matrix is sparse; column of `obs` -> Series. All are named.
 
     Examples
     --------
@@ -52,7 +54,7 @@ def annotated(data: Any, layer: str | Mapping[str, str] | None = None, obs: Sequ
             raise ValueError(f"there is no modality {name!r}; there are {first_few(parts, 10)}.")
     if isinstance(obs, str):
         raise TypeError(f"obs must be a list of columns: [{obs!r}].")
-    views: dict[str, Any] = {name: matrix(part, name, layers.get(name)) for name, part in parts.items()}
+    views: dict[str, Any] = {name: _shown(matrix(part, name, layers.get(name))) for name, part in parts.items()}
     for column in obs:
         if column not in data.obs:
             raise ValueError(
@@ -62,6 +64,15 @@ def annotated(data: Any, layer: str | Mapping[str, str] | None = None, obs: Sequ
             raise ValueError(f"{column!r} is a modality and a column of obs, or named twice. Rename the column.")
         views[column] = data.obs[column]
     return views
+
+
+def _shown(table: pd.DataFrame | SparseTable | RowSource) -> Any:
+    """A frame, or rows elsewhere, as it is; a sparse matrix as an AnnData, which has its names."""
+    if not isinstance(table, SparseTable):
+        return table
+    import anndata
+
+    return anndata.AnnData(table.matrix, obs=pd.DataFrame(index=table.index), var=pd.DataFrame(index=table.columns))
 
 
 def _hint(column: str, parts: Mapping[str, Any]) -> str:
@@ -92,8 +103,12 @@ def modalities(data: Any) -> dict[str, Any]:
     raise TypeError(f"give a MuData or an AnnData, not {type(data).__name__}.")
 
 
-def matrix(data: Any, name: str, layer: str | None = None) -> pd.DataFrame | RowSource:
-    """The matrix of a modality, or a layer, with its row and column names; in a file where it lies in one."""
+def matrix(data: Any, name: str, layer: str | None = None) -> pd.DataFrame | SparseTable | RowSource:
+    """The matrix of a modality, or a layer, with its row and column names; in a file where it lies in one.
+
+    A sparse one stays so, in memory. Where some of its cells are missing it becomes a frame if it is small, and else is
+    refused when it is read.
+    """
     if layer is not None and layer not in data.layers:
         known = [key for key in data.layers if key is not None]  # newer versions count X among them, as None
         raise ValueError(f"modality {name!r} has no layer {layer!r}; it has {first_few(known, 10) or 'none'}.")
@@ -104,16 +119,16 @@ def matrix(data: Any, name: str, layer: str | None = None) -> pd.DataFrame | Row
         if not names.is_unique:
             twice = first_few(names[names.duplicated()].unique())
             raise ValueError(f"modality {name!r}: {of}_names {twice} are not unique. Call {of}_names_make_unique().")
-    source = find_source(values, name)
+    index, columns = pd.Index(data.obs_names), pd.Index(data.var_names)
+    source = None if hasattr(values, "to_memory") else find_source(values, name)
     if source is not None:
-        return NamedRows(source, pd.Index(data.obs_names), pd.Index(data.var_names))
-    return pd.DataFrame(_dense(values), index=pd.Index(data.obs_names), columns=pd.Index(data.var_names), copy=False)
-
-
-def _dense(values: Any) -> np.ndarray:
+        return NamedRows(source, index, columns)
     if hasattr(values, "to_memory"):  # a sparse matrix that lies in a file
         values = values.to_memory()
-    return values.toarray() if hasattr(values, "toarray") else np.asarray(values)
+    if not sparse.issparse(values):
+        return pd.DataFrame(np.asarray(values), index=index, columns=columns, copy=False)
+    table = named_table(values, index, columns, name)
+    return as_dense(table) if has_missing(table.matrix) and is_small(table) else table
 
 
 # ------------------------------------------------------------------------------------------- filled copies
@@ -136,7 +151,7 @@ class Annotated(FrameLibrary):
     def deviations(self, table: Table, given: Any) -> Any:
         import anndata
 
-        values = table.loc[given.obs_names].to_numpy()
+        values = table.matrix if isinstance(table, SparseTable) else table.loc[given.obs_names].to_numpy()
         return anndata.AnnData(values, obs=given.obs.copy(), var=given.var.copy())
 
 

@@ -1,6 +1,7 @@
 """The border: data of other libraries become pandas here on their way in, and answers go back here in kind.
 
-Inside there are dicts of arrays and pandas objects, or one DataFrame, and nothing else.
+Inside there are dicts of arrays, pandas objects and sparse matrices (with names: `SparseTable`), or one DataFrame, and
+nothing else.
 """
 
 from __future__ import annotations
@@ -17,6 +18,7 @@ from .arrow_tables import Arrow
 from .frame_library import FrameLibrary
 from .polars_frames import Polars
 from .source_formats import find_source
+from .sparse_tables import SparseTable
 from .tensors import is_shared, read_shared
 
 PANDAS = FrameLibrary()
@@ -65,6 +67,11 @@ def _read(value: Any, name: str) -> Any:
     return value
 
 
+def has_row_names(view: Any) -> bool:
+    """Has a view, as it is inside, labels by which its rows are matched?"""
+    return view.has_names if isinstance(view, SparseTable) else PANDAS.holds(view)
+
+
 def _lacks_row_names(given: Any, read: Any) -> bool:
     library = library_of(given)
     return library is not None and not library.has_row_names and isinstance(read.index, pd.RangeIndex)
@@ -81,7 +88,7 @@ def _name_rows(views: dict[str, Any], nameless: list[str]) -> dict[str, Any]:
             f"views with different numbers of rows: {listed}. Frames without row names are matched row by row: "
             "fill absent rows with null, or give pandas frames, which are matched by index."
         )
-    named = {name: view.index for name, view in views.items() if PANDAS.holds(view) and name not in nameless}
+    named = {name: view.index for name, view in views.items() if has_row_names(view) and name not in nameless}
     if not named:
         return views
     index = rows_to_follow(named, lengths)

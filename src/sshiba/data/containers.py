@@ -10,7 +10,6 @@ from typing import Any
 import numpy as np
 import pandas as pd
 from array_api_compat import is_torch_array
-from scipy import sparse
 
 from ..core.streamed import ReadCount
 from ..core.threads import read_ahead
@@ -19,6 +18,7 @@ from .cells import shared_numpy_dtype
 from .coding import ORDERED_CATEGORY, Coding
 from .markers import Markers, without_markers
 from .sources import RowSource
+from .sparse_tables import SparseTable, is_sparse_view, read_sparse
 from .tensors import frames, numpy_dtype
 from .wording import counted, first_few
 
@@ -39,6 +39,7 @@ class Table:
     array_dtype: np.dtype | None = None  # of the user's array, which text and masked arrays lose in a frame
     label: Any = None  # the name of a series
     tensor: Any = None  # numbers on a device
+    sparse: SparseTable | None = None  # a sparse matrix
     source: RowSource | None = None  # rows that are read when they are needed
     reads: ReadCount | None = None  # told of them
     markers: dict[Any, Markers] = field(default_factory=dict)  # the texts of each column that were taken for missing
@@ -47,11 +48,13 @@ class Table:
     def n_rows(self) -> int:
         if self.source is not None:
             return self.source.n_rows
-        return len(self.frame if self.tensor is None else self.tensor)
+        return len(self.index if self.tensor is None else self.tensor)
 
     @property
     def index(self) -> pd.Index:
         """The names of the rows."""
+        if self.sparse is not None:
+            return self.sparse.index
         if self.source is None:
             return self.frame.index
         return pd.RangeIndex(self.source.n_rows) if self.source.index is None else self.source.index
@@ -124,7 +127,9 @@ def read_table(value: Any, name: str, allow_no_rows: bool = False) -> Table:
     TypeError, ValueError
         It is no table, has no rows or columns, or its labels are not unique.
     """
-    if isinstance(value, pd.DataFrame):
+    if is_sparse_view(value):
+        table = _read_sparse(value, name)
+    elif isinstance(value, pd.DataFrame):
         table = Table(value, "frame")
     elif isinstance(value, RowSource):
         dtype = shared_numpy_dtype(value.outline) if value.container in ("array", "vector") else None
@@ -138,7 +143,10 @@ def read_table(value: Any, name: str, allow_no_rows: bool = False) -> Table:
     frame, markers = without_markers(table.frame)
     table = replace(table, frame=frame, markers=markers) if markers else table
     if any(isinstance(dtype, pd.SparseDtype) for dtype in table.frame.dtypes):
-        raise TypeError(f"view {name!r} has sparse columns. Give dense ones: frame.sparse.to_dense().")
+        raise TypeError(
+            f"view {name!r} has sparse columns. Give dense ones, frame.sparse.to_dense(), or "
+            "all of them sparse with 0 for what is not stored."
+        )
     n_rows, n_columns = table.n_rows, table.frame.shape[1]
     if n_columns == 0 or (n_rows == 0 and not allow_no_rows):
         raise ValueError(
@@ -148,6 +156,13 @@ def read_table(value: Any, name: str, allow_no_rows: bool = False) -> Table:
     return table
 
 
+def _read_sparse(value: Any, name: str) -> Table:
+    table = read_sparse(value, name)
+    dtype = table.matrix.dtype
+    frame = pd.DataFrame(np.empty((0, len(table.columns)), dtype), columns=table.columns)
+    return Table(frame, "frame" if table.has_names else "array", dtype, sparse=table)
+
+
 def _read_array(value: Any, name: str) -> Table:
     """A frame around an array or a list; its rows and columns are numbered."""
     if value is None:
@@ -155,8 +170,6 @@ def _read_array(value: Any, name: str) -> Table:
     if is_torch_array(value):  # what the border leaves a tensor is on a device, rows by features
         dtype = numpy_dtype(value)
         return Table(pd.DataFrame(np.empty((0, value.shape[1]), dtype)), "array", dtype, tensor=value)
-    if sparse.issparse(value):
-        raise TypeError(f"view {name!r} is a sparse matrix. Give a dense one: X.toarray().")
     if isinstance(value, pd.api.extensions.ExtensionArray | pd.Index):
         return Table(pd.Series(value).reset_index(drop=True).to_frame(0), "vector")
     if isinstance(value, Sequence) and not isinstance(value, str | bytes):

@@ -31,6 +31,7 @@ from .one_table import SplitTable, is_one_table, split_new, split_training
 from .schema import Schema
 from .sentinels import sentinels
 from .sources import RowSource
+from .sparse_tables import is_sparse_view
 from .spellings import spellings, text_counts
 from .tensors import on_host
 from .types import VIEW_TYPES, View
@@ -41,6 +42,7 @@ logger = logging.getLogger("sshiba")
 CHUNK_BYTES = 2**26  # of rows that are not in memory, read at a time
 CHUNKS_IN_MEMORY = 32  # of what may be used: they are read ahead, and copied as they are learned
 MEMORY_SHARE = 0.5  # of what may be used, for coded rows that are kept
+SPARSE_REASON = "a sparse matrix of numbers"  # why it is taken as Real
 
 
 def read_training(
@@ -91,7 +93,7 @@ def read_training(
             view = as_view(given[name], name)
         else:
             view, schema.inferred[name] = infer_type(table, name)
-        learned = reduce(add, (view.learn(chunk, name) for chunk in table.chunks(chunk_bytes)))
+        learned = _learn(view, table, name, chunk_bytes)
         coding = view.make_coding(learned, name)
         view.check_options(name, coding.width)
         schema.types[name] = view
@@ -122,10 +124,14 @@ def read_in_memory(
 
 
 def kept_in_memory(tables: Mapping[str, Table], dtype: Any, limit: float) -> set[str]:
-    """The views whose coded rows are kept: the smallest ones first, as long as they take half of what there is."""
+    """The views whose coded rows are kept: the smallest ones first, as long as they take half of what there is.
+
+    Tensors on a device and sparse matrices always stay where they are.
+    """
     cell = np.dtype(dtype).itemsize
-    sizes = {name: table.n_rows * table.frame.shape[1] * cell for name, table in tables.items()}
-    kept, total = {name for name, table in tables.items() if table.tensor is not None}, 0
+    elsewhere = {name for name, table in tables.items() if table.tensor is not None or table.sparse is not None}
+    sizes = {n: table.n_rows * table.frame.shape[1] * cell for n, table in tables.items() if n not in elsewhere}
+    kept, total = elsewhere, 0
     for name in sorted(sizes, key=lambda name: sizes[name]):
         total += sizes[name]
         if total <= MEMORY_SHARE * limit:
@@ -178,7 +184,7 @@ def _warn_sentinels(schema: Schema, tables: Mapping[str, Table]) -> None:
     """One warning for all numbers that look as if they meant missing."""
     odd: dict[Any, tuple[float, int]] = {}
     for name, coding in schema.codings.items():
-        if not schema.types[name].latent and tables[name].tensor is None:
+        if not schema.types[name].latent and tables[name].tensor is None and tables[name].sparse is None:
             found = sentinels(read_numbers(tables[name].sample, name, ()))
             odd |= {coding.features[place]: value for place, value in found.items()}
     if odd:
@@ -228,9 +234,18 @@ def read_new(schema: Schema, views: Mapping[str, Any], dtype: Any = "float64") -
     return data, index
 
 
+def _learn(view: View, table: Table, name: str, chunk_bytes: float) -> Any:
+    if table.sparse is not None:
+        return view.learn_sparse(table.sparse, name)
+    return reduce(add, (view.learn(chunk, name) for chunk in table.chunks(chunk_bytes)))
+
+
 def _encode(view: View, table: Table, frame: pd.DataFrame, name: str, coding: Coding, dtype: Any) -> CodedView:
     if table.tensor is not None:
         return view.encode_tensor(table.tensor, name, coding, dtype)
+    if table.sparse is not None:
+        places = table.frame.columns.get_indexer(frame.columns)
+        return view.encode_sparse(table.sparse.with_columns(places), name, coding, dtype)
     return view.encode(frame, name, coding, dtype)
 
 
@@ -244,7 +259,11 @@ def _read_tables(views: Any, types: Mapping[str, View], allow_no_rows: bool) -> 
     if odd:
         raise TypeError(f"view names must be text, not {first_few(odd)}.")
     stay = {name for name in views if name not in types or types[name].takes_tensors}
-    return {name: read_table(v if name in stay else on_host(v), name, allow_no_rows) for name, v in views.items()}
+    given = {name: value if name in stay else on_host(value) for name, value in views.items()}
+    for name in types:
+        if name in given and is_sparse_view(given[name]):
+            given[name] = types[name].without_sparse(given[name], name)
+    return {name: read_table(value, name, allow_no_rows) for name, value in given.items()}
 
 
 def _check_names(names: Iterable[str], known: Iterable[str], where: str) -> None:
@@ -272,6 +291,9 @@ def as_view(given: Any, name: str) -> View:
 
 def infer_type(table: Table, name: str) -> tuple[View, str]:
     """The most special view type that recognises the data (the last in VIEW_TYPES), and why."""
+    if table.sparse is not None:
+        logger.info("view %r: taken as Real (%s)", name, SPARSE_REASON)
+        return VIEW_TYPES["real"](), SPARSE_REASON
     possible = [kind for kind in VIEW_TYPES.values() if table.tensor is None or kind.takes_tensors]
     for view_type in reversed(possible):
         reason = view_type.recognise(table.sample)

@@ -112,5 +112,5 @@ class Schema:
             if view.observed is None:
                 total += n_rows * float(log_scale.sum())
             else:
-                total += float((view.observed * log_scale).sum())
+                total += float((view.observed.sum(axis=0) * log_scale).sum())
         return total

@@ -46,6 +46,12 @@ def make_rows(
         Bytes that may be used: blocks of rows are smaller where it is little, and q(x) that would take too much of it
         lies in a scratch file.
     """
+    for view, own in zip(data, spec.views):
+        if missing == "mean-field" and view.is_sparse and not view.is_complete:
+            raise ValueError(
+                f"view {own.name!r} is sparse and lacks some rows, which missing='mean-field' would fill. "
+                "Use missing='exact', or give a dense array."
+            )
     block_bytes = int(min(device.block_bytes, max_memory / BLOCKS_IN_MEMORY)) if device.is_host else device.block_bytes
     device = replace(device, block_bytes=block_bytes, part_bytes=min(device.part_bytes, block_bytes))
     return MemoryRows(data, spec, n_components, missing, engine, block_rows, min_shared, device, max_memory)

@@ -19,6 +19,7 @@ from ..core.blocks import Block, LocalX, as_float, latent_x
 from ..core.latent_step import added_sums, latent_view, step_x, update_view_x
 from ..core.local_step import XSums, ZGivenX, assemble, sum_patterns, z_covariance
 from ..core.messages import Messages
+from ..core.sparse_rows import is_sparse
 from ..core.state import Array, Stats
 
 
@@ -51,10 +52,12 @@ def static_columns(block: Block) -> tuple[list[int], list[int]]:
 def take_gram(block: Block) -> Gram:
     """The products of a block, in double precision whatever its rows are stored in."""
     X = static_features(block)
-    return Gram(X.T @ X, array_namespace(X).sum(X, axis=0))
+    first = array_namespace(X).concat([block.views[i].x_sum for i in static_columns(block)[0]])
+    return Gram(X.gram() if is_sparse(X) else X.T @ X, first)
 
 
 def static_features(block: Block) -> Array:
+    """The static views side by side; a sparse one must be alone."""
     static, _ = static_columns(block)
     parts = [as_float(block.views[i].target) for i in static]
     return array_namespace(parts[0]).concat(parts, axis=1) if len(parts) != 1 else parts[0]

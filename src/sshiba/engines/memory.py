@@ -20,8 +20,9 @@ from ..core.latent_step import start_x
 from ..core.local_step import Settled, local_step, settle, z_covariance
 from ..core.messages import Messages, make_messages
 from ..core.scratch import Scratch
+from ..core.sparse_rows import is_sparse
 from ..core.spec import ModelSpec, ViewSpec
-from ..core.start import random_posterior
+from ..core.start import WIDE, random_posterior
 from ..core.state import Array, LatentX, Posterior, Stats
 from ..core.streamed import AnyView, StreamedView
 from ..core.threads import in_threads, read_ahead
@@ -33,6 +34,8 @@ from .protocol import MAX_ROUNDS, Z_TOL, RowPosterior
 
 X_SHARE, X_COPIES = 0.25, 6  # of the memory for q(x), and how often <x> is counted: with xi, of two states and a trial
 MOST_PASSES = 8  # over rows that are read, for patterns of holes that lie apart
+SPARSE_COST = 8.0  # of a stored cell in a product, in multiplications of a dense one
+SPARSE_SHARE = 4  # blocks of sparse rows are smaller by this, so that all threads have some
 
 
 @dataclass(frozen=True)
@@ -132,10 +135,7 @@ class MemoryRows:
         Besides data in memory that is the latent x and what is made of it, copies in double precision of what is stored
         in single, and rows that are read, or that come to a device one block at a time.
         """
-        width = sum(
-            (3 if own.likelihood.latent else view.dtype == "float32") * own.n_features
-            for view, own in zip(self.data, self.spec.views)
-        )
+        width = sum(working_width(view, own) for view, own in zip(self.data, self.spec.views))
         read = sum(2 * view.row_bytes for view in self.data if isinstance(view, StreamedView))
         if not self.room.resident:
             read = max(read, sum(view.nbytes for view in self.data) // self.n_rows)
@@ -143,7 +143,7 @@ class MemoryRows:
         # Rows with a covariance each: all in one block where that is small, else blocks that stay in a cache.
         large = shared or not self.in_memory or n * row_bytes <= self.room.block_bytes
         budget = self.room.block_bytes if large else min(self.room.block_bytes, self.device.part_bytes)
-        return max(1, budget // row_bytes)
+        return max(1, int(budget // row_bytes))
 
     def _row_views(self, place: slice, shared: bool) -> tuple[RowView, ...]:
         """Rows at these places of `order`."""
@@ -237,9 +237,10 @@ class MemoryRows:
                 new, cross, stats = gram_step(part.gram, part.summary, blocks, old, cross, told, hold_x, keep)
                 x.extend(new)
             else:
-                # Many small matrices gain from threads over blocks, large products from those inside BLAS.
-                one_by_one = part.summary.shared or len(blocks) == 1 or not (self.device.is_host and self.in_memory)
-                run = map if one_by_one else in_threads
+                # Many small matrices, and sparse ones, gain from threads over blocks, large products from those inside
+                # BLAS; rows that are read come one block at a time.
+                by_block = not part.summary.shared or any(is_sparse(view.target) for view in part.summary.views)
+                run = in_threads if by_block and len(blocks) > 1 and self.device.is_host and self.in_memory else map
                 for q, own in run(partial(local_step, messages=messages, hold_x=hold_x, known=cov), blocks, old):
                     x.append(keep(q))
                     stats = own if stats is None else stats + own
@@ -351,15 +352,32 @@ def choose_gram(engine: str, block: Block, n: int, n_components: int, device: De
     static, latent = static_columns(block)
     if not block.shared or not static or engine == "memory":
         return False
+    targets = [block.views[i].target for i in static]
+    has_sparse = any(is_sparse(target) for target in targets)
+    if has_sparse and len(static) > 1:
+        return False  # a sparse matrix and others side by side are no matrix of one kind
     if engine == "gram":
         return True
     S = sum(len(block.views[i].groups.index) for i in static)
     T = sum(len(block.views[i].groups.index) for i in latent)
-    direct = n * (2 * (S + 2 * T) * n_components + 2 * n_components**2)
+    cells = n * S if not has_sparse else SPARSE_COST * sum(target.matrix.nnz for target in targets) * n / block.n
+    direct = 2 * cells * n_components + n * (4 * T * n_components + 2 * n_components**2)
     # Narrow products run at the speed of memory, not of multiplication: T counts for 16 at least.
-    gram = (S + T) * ((S + T) * n_components + 2 * n_components**2) + n * (2 * S * max(T, 16) + 3 * T**2 if T else 0)
-    fits = max(device.block_bytes, 8 * n * S) >= 8 * S * S
+    gram = (S + T) * ((S + T) * n_components + 2 * n_components**2)
+    gram += 2 * cells * max(T, 16) + 3 * n * T**2 if T else 0
+    size = sum(target.nbytes for target in targets) * n / block.n if has_sparse else 8 * n * S
+    fits = max(device.block_bytes, size) >= 8 * S * S
     return fits and gram < direct
+
+
+def working_width(view: AnyView, spec: ViewSpec) -> float:
+    """Numbers that a row needs four of besides its data: of latent x and what is made of it, of a copy in double
+    precision; of sparse rows as much as is stored of them, or as their products with a start take.
+    """
+    if view.is_sparse:
+        stored = view.nbytes / max(view.n_rows, 1)
+        return max(stored, 8 * min(spec.n_features, WIDE)) * SPARSE_SHARE / 32
+    return (3 if spec.likelihood.latent else view.dtype == "float32") * spec.n_features
 
 
 def outline_of(block: Block) -> Block:
@@ -418,6 +436,8 @@ def with_sums(block: Block, block_bytes: int) -> Block:
 
 
 def column_sums(view: RowView, block_bytes: int) -> dict[str, Array]:
+    if is_sparse(view.target):
+        return dict(zip(("x_sum", "xx"), view.target.column_sums()))
     x_sum: Array = 0.0
     xx: Array = 0.0
     for place in cut(slice(0, len(view.target)), max(1, block_bytes // (32 * view.target.shape[1]))):

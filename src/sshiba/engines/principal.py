@@ -2,17 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from functools import reduce
-from operator import add
 from typing import NamedTuple
 
 import numpy as np
 
 from ..core.arrays import array_namespace, like, to_numpy
 from ..core.blocks import Block, LocalX, as_float
+from ..core.sparse_rows import is_sparse
 from ..core.start import leading_directions
 from ..core.state import Array
+from ..core.threads import in_threads
 from .gram import Cross, Gram, static_columns
 
 
@@ -38,13 +39,17 @@ def principal_directions(parts: Sequence[RowProducts], k: int) -> np.ndarray:
 
 def squares_of(block: Block, x: LocalX) -> np.ndarray:
     """Σ x² of each feature, (ΣD,)."""
-    return np.concatenate([to_numpy(array_namespace(X).sum(X * X, axis=0)) for X in features(block, x)])
+    squares = [
+        rows.xx if q is None else array_namespace(q.mean).sum(q.mean * q.mean, axis=0)
+        for rows, q in zip(block.views, x)
+    ]
+    return np.concatenate([to_numpy(square) for square in squares])
 
 
 def times(part: RowProducts, Q: np.ndarray) -> np.ndarray:
     """XᵀX Q, (ΣD, p): from the Gram matrix where there is one, else block by block."""
     if part.gram is None:
-        return reduce(add, (times_block(features(block, x), Q) for block, x in zip(part.blocks, part.x)))
+        return reduce(np.add, _times_blocks(part, Q))
     place = places(part.blocks[0])
     static, latent = ([place[i] for i in views] for views in static_columns(part.blocks[0]))
     own = np.concatenate(static)
@@ -58,10 +63,16 @@ def times(part: RowProducts, Q: np.ndarray) -> np.ndarray:
     return out
 
 
+def _times_blocks(part: RowProducts, Q: np.ndarray) -> Iterator[np.ndarray]:
+    """The same of each block; of sparse ones on all threads, since their products use one each."""
+    run = in_threads if any(is_sparse(view.target) for view in part.blocks[0].views) else map
+    return run(lambda block, x: times_block(features(block, x), Q), part.blocks, part.x)
+
+
 def times_block(views: Sequence[Array], Q: np.ndarray) -> np.ndarray:
     edges = np.cumsum([0, *(X.shape[1] for X in views)])
     along = sum(X @ like(Q[a:b], X) for X, a, b in zip(views, edges, edges[1:]))
-    return np.concatenate([to_numpy(X.T @ along) for X in views])
+    return np.concatenate([to_numpy((along.T @ X).T) for X in views])
 
 
 def features(block: Block, x: LocalX) -> list[Array]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import warnings
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -10,12 +11,17 @@ import pandas as pd
 from sklearn.exceptions import ConvergenceWarning
 
 from ..data.containers import fill_masked
+from ..data.sparse_tables import is_sparse_view, read_sparse
 from ..fitted.fitted import fitted_of
 from ..fitting.restarts import ctrl_c
 
 
 def take_rows(value: Any, index: pd.Index, rows: np.ndarray) -> Any:
     """Some of the rows of one view; those it has, where it is labelled."""
+    if is_sparse_view(value):
+        table = read_sparse(value, "")
+        places = table.index.get_indexer(index[rows]) if table.has_names else np.arange(len(index))[rows]
+        return table.take(places[places >= 0])
     if isinstance(value, pd.DataFrame | pd.Series):
         return value.loc[index[rows][index[rows].isin(value.index)]]
     return as_array(value)[rows]
@@ -23,6 +29,11 @@ def take_rows(value: Any, index: pd.Index, rows: np.ndarray) -> Any:
 
 def draw_rows(value: Any, index: pd.Index, rows: np.ndarray) -> Any:
     """Rows of one view as they were drawn, some of them several times, named by their places in the draw."""
+    if is_sparse_view(value):
+        table = read_sparse(value, "")
+        by_place = not table.has_names or index.equals(table.index)
+        places = rows if by_place else table.index.get_indexer(index[rows])
+        return replace(table.take(places[places >= 0]), index=pd.Index(np.flatnonzero(places >= 0)))
     if not isinstance(value, pd.DataFrame | pd.Series):
         return as_array(value)[rows]
     if index.equals(value.index):  # whose labels may repeat
@@ -33,6 +44,8 @@ def draw_rows(value: Any, index: pd.Index, rows: np.ndarray) -> Any:
 
 def hide_cells(value: Any, index: pd.Index, hidden: np.ndarray) -> Any:
     """One view with these cells, (n, D) of all rows, missing."""
+    if is_sparse_view(value):
+        raise ValueError("no cell of a sparse view can be missing. Give it as a dense array to hide some of it.")
     if isinstance(value, pd.DataFrame | pd.Series):
         own = hidden if index.equals(value.index) else hidden[index.get_indexer(value.index)]
         return value.mask(own if isinstance(value, pd.DataFrame) else own[:, 0])

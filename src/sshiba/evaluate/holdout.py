@@ -88,6 +88,8 @@ class Check:
 def check(model: Any, views: Any, fraction: float = 0.1, random_state: int | None = 0) -> dict[str, Check]:
     """Hide some observed cells and labels of every view, fit the others, and predict the hidden ones.
 
+    Nothing of a sparse view is hidden, and it is not among the answers.
+
     Parameters
     ----------
     model : SSHIBA
@@ -113,11 +115,15 @@ def check(model: Any, views: Any, fraction: float = 0.1, random_state: int | Non
     rng = np.random.default_rng(seed_sequence(random_state).spawn(1)[0])
     hidden, shown = {}, dict(views)
     for name, rows in data.items():
+        if rows.is_sparse:
+            continue
         width = 1 if rows.target.ndim == 1 else rows.target.shape[1]
         seen = np.broadcast_to(np.True_ if rows.observed is None else rows.observed, (len(index), width))
         hidden[name] = keep_one_of_each(rows, seen, seen & (rng.random(seen.shape) < fraction))
         shown[name] = hide_cells(views[name], index, hidden[name])
     if not any(mask.any() for mask in hidden.values()):
+        if all(rows.is_sparse for rows in data.values()):
+            raise ValueError("all views are sparse, and their cells cannot be hidden. Give some as dense arrays.")
         raise ValueError(f"no cell was hidden: the data are few, or the fraction ({fraction:g}) is.")
     fitted = quiet_fit(clone(model).set_params(views=schema.types), shown)
     return {name: _check(fitted, shown, name, views[name], index, mask) for name, mask in hidden.items()}

@@ -92,6 +92,8 @@ def tune(
     schema, data, index = read_in_memory(views, split.types, model.dtype)
     if scoring == "auc" and not schema.types[target].latent:
         raise ValueError(f"view {target!r} is real and has no AUC; use scoring='log-likelihood'.")
+    if data[target].is_sparse:
+        raise ValueError(f"view {target!r} is sparse, and its cells cannot be hidden. Give it as a dense array.")
     combinations = [dict(zip(grid, values)) for values in itertools.product(*grid.values())]
     candidates = [configured(model, schema.types, options) for options in combinations]
     observed = data[target].observed

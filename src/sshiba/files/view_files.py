@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 
+from ..data.sparse_tables import SparseTable
 from ..data.wording import first_few
 from .atomic import replacing
 from .formats import FileError, ending_of, needing
@@ -60,6 +61,9 @@ def write_views(given: Any, found: Mapping[str, Any], path: str) -> None:
         warnings.simplefilter("ignore")  # of mudata and anndata, about their own versions
         out = given.copy()
         for name, part in out.mod.items() if hasattr(out, "mod") else [("X", out)]:
-            part.X = found[name].loc[part.obs_names, part.var_names].to_numpy()
+            if isinstance(found[name], SparseTable):
+                part.X = found[name].matrix
+            else:
+                part.X = found[name].loc[part.obs_names, part.var_names].to_numpy()
         with replacing(path) as temporary:
             out.write(temporary)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -14,18 +15,22 @@ from ..core.devices import device_or_host
 from ..core.explained import influence
 from ..core.likelihoods import Likelihood
 from ..core.random import seed_sequence
-from ..core.spec import ModelSpec
-from ..data.border import answers_in_kind, as_views, fills_in_kind
+from ..core.sparse_rows import CentredSparse
+from ..core.spec import ModelSpec, ViewSpec
+from ..data.border import answers_in_kind, as_views, fills_in_kind, has_row_names
 from ..data.coding import labelled_frame
 from ..data.giving_back import fill, std_to_user, to_user
 from ..data.one_table import columns_absent_from, is_one_table, merge_columns, same_name, whole_table
 from ..data.reading import new_views, read_new
 from ..data.row_parts import by_parts, holds_sources, row_parts
+from ..data.sparse_tables import is_sparse_view, no_deviations
 from ..data.wording import first_few
 from ..engines import Rows, make_rows
 from .draws import draw_rows
 from .fitted import Fitted
 from .inference import infer_factors, log_likelihood, predict_views, unweighted
+
+logger = logging.getLogger("sshiba")
 
 
 @dataclass(frozen=True)
@@ -40,7 +45,7 @@ class Answers:
         views = self.given(views)
         data, index = self.read(views)
         found: tuple[Any, ...] = infer_factors(self._rows(data), self.fit.posterior)
-        if any(isinstance(given, pd.DataFrame | pd.Series) for given in views.values()):
+        if any(has_row_names(given) for given in views.values()):
             found = tuple(labelled_frame(values, self.fit.factor_names, index) for values in found)
         return found if return_std else found[0]
 
@@ -90,8 +95,13 @@ class Answers:
         given = self.given(views)
         data, index = self.read(given)
         filled, stds = {}, {}
-        for name, (values, std) in self._predicted(data, list(data)).items():
-            coded = data[name]
+        predicted = self._predicted(data, [name for name in data if not is_sparse_view(given[name])])
+        for name, coded in data.items():
+            if is_sparse_view(given[name]):  # all of its cells are seen
+                self._tell_rows_left_out(name, coded)
+                filled[name], stds[name] = given[name], no_deviations(given[name])
+                continue
+            values, std = predicted[name]
             decided = self._likelihood(name).decide(values)
             seen = np.ones((1, 1), dtype=bool) if coded.observed is None else coded.observed
             if decided.ndim == 1:
@@ -105,6 +115,12 @@ class Answers:
             unknown = pd.DataFrame(np.nan, index=views.index, columns=views.columns)
             return (whole, merge_columns(views, stds, unknown)) if return_std else whole
         return (filled, stds) if return_std else filled
+
+    @staticmethod
+    def _tell_rows_left_out(name: str, coded: CodedView) -> None:
+        n_absent = int((~coded.observed_rows).sum())
+        if n_absent:
+            logger.warning("view %r is sparse and lacks %d rows, which are not added", name, n_absent)
 
     def influence(self, target: Any) -> dict[str, pd.Series]:
         (name,), column = self._targets({}, {}, target)
@@ -165,12 +181,15 @@ class Answers:
         """Some rows, in which the views that were not given are missing."""
         spec = spec or self.fit.spec
         n = len(next(iter(data.values())).target)
-        absent = np.zeros((n, 1), dtype=bool)
-        every = [
-            data.get(view.name) or CodedView(view.likelihood.empty_target(n, view.n_features), absent)
-            for view in spec.views
-        ]
         device = device_or_host(self.fit.settings["device"], data.values())
+
+        def absent(view: ViewSpec) -> CodedView:
+            nothing = (
+                CentredSparse.nothing if device.is_host and not view.likelihood.latent else view.likelihood.empty_target
+            )
+            return CodedView(nothing(n, view.n_features), np.zeros((n, 1), dtype=bool))
+
+        every = [data.get(view.name) or absent(view) for view in spec.views]
         return make_rows(every, spec, self.fit.n_components, engine="memory", device=device)
 
     def _predicted(self, data: dict[str, CodedView], names: Sequence[str]) -> dict[str, tuple[np.ndarray, np.ndarray]]:

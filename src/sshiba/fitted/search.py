@@ -250,10 +250,12 @@ def hide_in_turn(test: Sequence[CodedView], spec: ModelSpec, rng: np.random.Gene
     """Each cell is asked for once: real columns in groups, then the views of labels, one at a time or in groups.
 
     A view of yes and no that is the only one has nothing but its own columns to be told from: these go in groups, too.
+    Nothing of a sparse view is hidden, since it would have to be dense.
     """
     alone = len(spec.views) == 1 and not spec.views[0].likelihood.whole_rows
-    by_column = [i for i, view in enumerate(spec.views) if alone or not view.likelihood.latent]
-    labels = [int(i) for i in rng.permutation([i for i in range(len(spec.views)) if i not in by_column])]
+    dense = [i for i, view in enumerate(test) if not view.is_sparse]
+    by_column = [i for i in dense if alone or not spec.views[i].likelihood.latent]
+    labels = [int(i) for i in rng.permutation([i for i in dense if i not in by_column])]
     group_of = {i: (rng.permutation(spec.views[i].n_features) + rng.integers(N_GROUPS)) % N_GROUPS for i in by_column}
     asked = [{i: group_of[i] == group for i in by_column} for group in range(N_GROUPS)]
     asked += [{i: np.ones(1, dtype=bool) for i in labels[group::N_GROUPS]} for group in range(N_GROUPS)]

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
+from ..data.sparse_tables import SparseTable, is_sparse_view, read_sparse
 from ..evaluate import Check, scores_table
 from ..fitted.answers import Answers
 from ..fitted.describe import inits_table, r2_table, views_table
@@ -158,6 +159,9 @@ def _colours(fit: Fitted, views: Any, rows: np.ndarray) -> list[dict[str, Any]]:
     given, index = answers.given(views), answers.read(views)[1]
     out = []
     for name in sorted(given, key=lambda n: not fit.schema.codings[n].has_classes):
+        if is_sparse_view(given[name]):
+            out += _sparse_colours(fit, read_sparse(given[name], name), name, index, fit.index[rows])
+            continue
         frame = pd.DataFrame(given[name]) if not isinstance(given[name], pd.Series) else given[name].to_frame()
         if len(frame) == len(index) and not isinstance(given[name], pd.DataFrame | pd.Series):
             frame.index = index
@@ -169,6 +173,17 @@ def _colours(fit: Fitted, views: Any, rows: np.ndarray) -> list[dict[str, Any]]:
             for d in order[:MOST_COLOURS]:
                 out.append(_colour(str(name), frame.iloc[:, int(d)], fit, name, int(d)))
     return out
+
+
+def _sparse_colours(fit: Fitted, table: SparseTable, name: str, index: pd.Index, shown: pd.Index) -> list[dict]:
+    """The same for the most relevant columns of a sparse view, the only ones that are made dense."""
+    order = numbers.feature_relevance_data(fit, name)["place"].to_numpy()[:MOST_COLOURS]
+    if table.has_names:
+        places = table.columns.get_indexer(pd.Index(list(fit.schema.codings[name].features))[order])
+        frame = table.frame(np.arange(len(table)), places).reindex(shown)
+    else:
+        frame = table.frame(np.arange(len(table)), order).set_axis(index).reindex(shown)
+    return [_colour(str(name), frame.iloc[:, i], fit, name, int(d)) for i, d in enumerate(order)]
 
 
 def _colour(view: str, column: pd.Series, fit: Fitted, name: str, d: int) -> dict[str, Any]:

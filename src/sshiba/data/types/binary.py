@@ -15,6 +15,7 @@ from ..cells import not_zero_one, observed_mask, read_numbers, refuse_cells, sta
 from ..coding import Coding, plain_names, unit_coding
 from ..learned import NumberSummary, YesNoSummary
 from ..markers import is_text
+from ..sparse_tables import dense_if_small
 from ..spellings import holds_yes_no, says_yes_no, text_counts, word_pair, words_to_numbers
 from ..wording import quoted
 from .labelled import LabelledView
@@ -67,6 +68,9 @@ class Binary(LabelledView):
             )
         if self.noise != "learned" and not is_positive(self.noise):
             raise ValueError(f"view {name!r}: noise must be a positive number or 'learned', not {self.noise!r}.")
+
+    def without_sparse(self, value: Any, name: str) -> Any:
+        return dense_if_small(value, name, type(self).__name__)
 
     def learn(self, frame: pd.DataFrame, name: str) -> YesNoSummary:
         numbers = NumberSummary.of(plain_names(frame.columns), self._read(frame, name))

@@ -15,6 +15,7 @@ from ..advice import Remedy
 from ..cells import observed_mask, read_numbers, refuse_cells, standardise
 from ..coding import Coding, plain_names
 from ..learned import NumberSummary
+from ..sparse_tables import SparseTable, refuse_odd, refuse_stored, standardise_stored, summarise
 from ..tensors import frames, standardise_there
 from ..wording import first_few
 from .number_checks import refuse_empty, warn_constant
@@ -114,6 +115,22 @@ class Real(View):
             for frame in frames(tensor):
                 self.encode(frame, name, coding, dtype)
         return CodedView(target, None if bool(observed.all()) else shrink_mask(to_numpy(observed)))
+
+    def without_sparse(self, value: Any, name: str) -> Any:
+        return value
+
+    def learn_sparse(self, table: SparseTable, name: str) -> NumberSummary:
+        refuse_odd(table, name, LARGEST)
+        return summarise(table, plain_names(table.columns))
+
+    def encode_sparse(self, table: SparseTable, name: str, coding: Coding, dtype: Any) -> CodedView:
+        refuse_odd(table, name, LARGEST)
+        target, farthest = standardise_stored(table, coding, dtype)
+        if farthest > FARTHEST:
+            centre, scale = coding.centre, coding.scale
+            far = f"far-off (over {FARTHEST:g} deviations)"
+            refuse_stored(table, name, lambda v, d: np.abs(v - centre[d]) / scale[d] > FARTHEST, far, Remedy.UNITS)
+        return CodedView(target, None)
 
     def _read(self, frame: pd.DataFrame, name: str) -> np.ndarray:
         values = read_numbers(frame, name, (Remedy.MISSING, Remedy.LABELS, Remedy.LEAVE_OUT))

@@ -13,7 +13,9 @@ import pandas as pd
 
 from ...core.coded import CodedView
 from ...core.likelihoods import Likelihood
+from ..advice import DataTypeError, Problem, Remedy
 from ..coding import Coding
+from ..sparse_tables import SparseTable
 
 
 @dataclass(frozen=True)
@@ -68,6 +70,19 @@ class View(ABC):
     def encode_again(self, frame: pd.DataFrame, name: str, coding: Coding, dtype: Any, complete: bool) -> CodedView:
         """The same of rows that were checked when their coding was learned, and perhaps found to have no holes."""
         return self.encode(frame, name, coding, dtype)
+
+    def without_sparse(self, value: Any, name: str) -> Any:
+        """A sparse matrix as views of this type can have it."""
+        what = f"view {name!r} is a sparse matrix, which cannot be {type(self).__name__}"
+        raise DataTypeError(Problem(what, (Remedy.SPARSE_REAL, Remedy.LEAVE_OUT)))
+
+    def learn_sparse(self, table: SparseTable, name: str) -> Any:
+        """The same as `learn` of a sparse matrix, where it stays one."""
+        raise NotImplementedError
+
+    def encode_sparse(self, table: SparseTable, name: str, coding: Coding, dtype: Any) -> CodedView:
+        """The same as `encode` of a sparse matrix, which stays one."""
+        raise NotImplementedError
 
     def encode_tensor(self, tensor: Any, name: str, coding: Coding, dtype: Any) -> CodedView:
         """The same of numbers on a device, which stay there."""
