@@ -64,8 +64,9 @@ def in_threads(job: Callable[..., Any], *arguments: Sequence[Any]) -> Iterator[A
 
     Results come in order, so that sums do not depend on it, and only a few are ahead of their turn.
     """
-    workers = min(len(arguments[0]), n_threads())
-    if workers < 2:
+    n_jobs = len(arguments[0])
+    workers = 1 if n_jobs < 2 else min(n_jobs, n_threads())
+    if workers == 1:
         yield from map(job, *arguments)
         return
     with one_blas_thread(), ThreadPoolExecutor(workers) as threads:
