@@ -123,6 +123,12 @@ class LatentView:
         return not self.message.likelihood.whole_rows
 
     @cached_property
+    def row_gain(self) -> Array:
+        """The gain of rows that are one observation each: of those that are seen."""
+        own = self.gain.shape[0] > 1 and self.rows.seen is not None
+        return array_namespace(self.gain).take(self.gain, self.rows.seen, axis=0) if own else self.gain
+
+    @cached_property
     def leverage(self) -> Array:
         """Of cells, (r, D); 0 where not observed."""
         xp = array_namespace(self.gain)
@@ -164,7 +170,7 @@ class LatentStep:
 
     x: LatentX
     var: Array | None = None  # (n, D)
-    cov: Array | None = None  # (n, D, D), or (1, D, D) their sum
+    cov: Array | None = None  # (n, D, D) of the rows that are seen, or (1, D, D) their sum
 
 
 def step_x(views: Sequence[LatentView], y: Sequence[Array], each: bool) -> list[LatentStep]:
@@ -227,23 +233,24 @@ def _finish_cells(view: LatentView, cells: XUpdate) -> LatentStep:
 def _infer_classes(view: LatentView, y: Array, each: bool) -> LatentStep:
     """q(x) of rows that are one observation each; tau is 1."""
     xp, rows, copies = array_namespace(y), view.rows, view.message.copies
-    own = view.gain.shape[0] > 1
 
     def some(values: Array) -> Array:
         return values if rows.seen is None else xp.take(values, rows.seen, axis=0)
 
-    gain = some(view.gain) if own else view.gain
-    r, n_features, n_components = gain.shape
-    flat = xp.reshape(gain, (r * n_features, n_components))  # one product is faster than one for each row
+    r, n_features, n_components = view.row_gain.shape
+    flat = xp.reshape(view.row_gain, (r * n_features, n_components))  # one product is faster than one for each row
     told = xp.reshape(flat @ view.message.w_mean.T, (r, n_features, n_features))
     precision = eye(n_features, y) - told / copies
     present = some(rows.target), some(view.x.mean), some(y)
-    found = view.message.likelihood.infer_rows(*present, precision, each or own)
-    mean, cov = found.mean, found.cov
-    if rows.seen is not None:
-        mean, cov = (place_rows(v, rows.seen, y.shape[0]) for v in (mean, cov))
-    diagonal = xp.sum(xp.sum(cov, axis=0) * eye(y.shape[1], y), axis=1)
-    return LatentStep(LatentX(mean, xp.sum(mean**2, axis=0) + diagonal, xp.sum(found.bound)), cov=cov / copies)
+    found = view.message.likelihood.infer_rows(*present, precision, each or view.gain.shape[0] > 1)
+    second = xp.sum(found.mean**2, axis=0) + xp.sum(xp.linalg.diagonal(found.cov), axis=0)
+    cov = found.cov if copies == 1 else found.cov / copies
+    return LatentStep(LatentX(_place_seen(view, found.mean), second, xp.sum(found.bound)), cov=cov)
+
+
+def _place_seen(view: LatentView, values: Array) -> Array:
+    """Values of the rows that are seen as those of all rows, 0 for the others."""
+    return values if view.rows.seen is None else place_rows(values, view.rows.seen, view.x.mean.shape[0])
 
 
 def _nothing(view: LatentView) -> LatentX:
@@ -256,7 +263,7 @@ def added_zz(view: LatentView, step: LatentStep) -> Array:
     """gᵀ Cov(x_n) g, which x adds to the covariance of z, of each row: (n, K, K)."""
     xp, gain = array_namespace(view.gain), view.gain
     if step.cov is not None:
-        return xp.matrix_transpose(gain) @ step.cov @ gain
+        return _place_seen(view, xp.matrix_transpose(view.row_gain) @ step.cov @ view.row_gain)
     assert step.var is not None
     if gain.shape[0] > 1:
         return xp.matrix_transpose(gain) @ (step.var[:, :, None] * gain)
@@ -267,10 +274,11 @@ def added_zz(view: LatentView, step: LatentStep) -> Array:
 def added_sums(view: LatentView, step: LatentStep) -> tuple[Array, Array]:
     """What the covariances of x add to Σ<zzᵀ>, (r, K, K), summed where rows share a gain; and to Σ<xzᵀ>, (D, K)."""
     xp, gain = array_namespace(view.gain), view.gain
+    own = gain.shape[0] > 1
     if step.cov is not None:
-        cov = step.cov if gain.shape[0] > 1 else xp.sum(step.cov, axis=0, keepdims=True)
-        pulled = cov @ gain
-    else:
-        assert step.var is not None
-        pulled = (step.var if gain.shape[0] > 1 else xp.sum(step.var, axis=0, keepdims=True))[:, :, None] * gain
+        pulled = (step.cov if own else xp.sum(step.cov, axis=0, keepdims=True)) @ view.row_gain
+        zz = xp.matrix_transpose(view.row_gain) @ pulled
+        return _place_seen(view, zz) if own else zz, xp.sum(pulled, axis=0)
+    assert step.var is not None
+    pulled = (step.var if own else xp.sum(step.var, axis=0, keepdims=True))[:, :, None] * gain
     return xp.matrix_transpose(gain) @ pulled, xp.sum(pulled, axis=0)
