@@ -303,11 +303,11 @@ def test_a_factor_that_was_lost_is_found_again() -> None:
     for _ in range(200):
         lost = sweep(rows, lost, rotating=True)
     budget = Budget(options)
-    found = try_larger(rows, lost, options, budget, seed=0)
+    found = try_larger(rows, lost, options, budget, seed=0).better
     assert found is not None
     assert found.posterior.n_components == 3
     assert lost.bound < found.bound <= whole.bound + 1e-3
     assert 0 < budget.n_sweeps <= 20
-    assert try_larger(rows, whole, options, Budget(options), seed=0) is None
+    assert try_larger(rows, whole, options, Budget(options), seed=0).better is None
     again = run(rows, StartingPoint(lost.posterior, 3), options).state
     assert again.bound == pytest.approx(whole.bound, abs=0.1)

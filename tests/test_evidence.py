@@ -37,6 +37,7 @@ from sshiba.fitting import loop
 from sshiba.fitting.budget import Budget, FitOptions
 from sshiba.fitting.loop import Fit
 from sshiba.fitting.restarts import Restarts, best_place
+from sshiba.fitting.size import Outcome
 from sshiba.fitting.sweep import State, sweep
 from sshiba.report.content import content
 
@@ -307,12 +308,12 @@ def test_a_factor_that_was_born_and_went_is_not_born_again(monkeypatch: pytest.M
     problem, state = fitted("complete")
     limits = []
 
-    def bear(rows: Rows, state: State, options: FitOptions, budget: Budget, settled: bool, most: int) -> State | None:
+    def bear(rows: Rows, state: State, options: FitOptions, budget: Budget, settled: bool, most: int) -> Outcome:
         limits.append(most)
         if state.posterior.n_components == most:
-            return None
+            return Outcome(None)
         faint = random_posterior(rows.spec, 1, rows.groups, np.random.default_rng(0))
-        return State(state.posterior.add_factors(faint, 1e-6), state.local)
+        return Outcome(State(state.posterior.add_factors(faint, 1e-6), state.local))
 
     monkeypatch.setattr(loop, "try_other_size", bear)
     options = FitOptions(max_iter=500, tol=1e-3, prune_tol=0.01)
@@ -321,6 +322,25 @@ def test_a_factor_that_was_born_and_went_is_not_born_again(monkeypatch: pytest.M
     assert limits[0] == 5
     assert len(limits) > 1
     assert set(limits[1:]) == {3}
+
+
+@pytest.mark.parametrize(("lacked", "n_early"), [(0.0, 2), (1e6, 1)])
+def test_a_trial_that_lacked_much_waits_for_the_end(
+    monkeypatch: pytest.MonkeyPatch, lacked: float, n_early: int
+) -> None:
+    """The bound would have to rise by as much before another trial could win; at convergence there is one anyway."""
+    problem, state = fitted("complete")
+    trials = []
+
+    def lose(rows: Rows, state: State, options: FitOptions, budget: Budget, settled: bool, most: int) -> Outcome:
+        trials.append(settled)
+        return Outcome(None, lacked)
+
+    monkeypatch.setattr(loop, "try_other_size", lose)
+    start = random_posterior(problem.spec, 5, problem.rows.groups, np.random.default_rng(0))
+    assert loop.run(problem.rows, loop.StartingPoint(start, 5), FitOptions(tol=1e-5, rotate=False)).converged
+    assert trials[-1]
+    assert min(trials.count(False), 2) == n_early
 
 
 # ---------------------------------------------------------------------------------------------------- where it shows

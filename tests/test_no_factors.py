@@ -109,14 +109,14 @@ def test_the_trial_without_factors_is_judged_by_the_bound(views: list[View]) -> 
     one = State(problem.posterior, problem.rows.start(problem.posterior))
     for _ in range(60):
         one = sweep(problem.rows, one, rotating=False)
-    none = try_smaller(problem.rows, one, options, Budget(options), 1)
+    none = try_smaller(problem.rows, one, options, Budget(options), 1).better
     assert none is not None
     assert (one.posterior.n_components, none.posterior.n_components) == (1, 0)
     assert none.bound > one.bound
     for _ in range(60):
         none = sweep(problem.rows, none, rotating=True, momentum=True)
-    assert try_smaller(problem.rows, none, options, Budget(options), 3) is None
-    assert try_larger(problem.rows, none, options, Budget(options), 0) is None
+    assert try_smaller(problem.rows, none, options, Budget(options), 3).better is None
+    assert try_larger(problem.rows, none, options, Budget(options), 0).better is None
 
 
 def with_numbers(problem: Problem, x: np.ndarray) -> Problem:
@@ -132,7 +132,7 @@ def test_a_factor_is_born_where_there_were_none() -> None:
     problem = with_numbers(make_problem([Real()], [6], ["none"], n=N), x)
     posterior = problem.posterior.select_factors(np.arange(0))
     none = sweep(problem.rows, State(posterior, problem.rows.start(posterior)), rotating=True)
-    born = try_larger(problem.rows, none, FitOptions(), Budget(FitOptions()), 0)
+    born = try_larger(problem.rows, none, FitOptions(), Budget(FitOptions()), 0).better
     assert born is not None
     assert born.posterior.n_components == 1
     assert born.bound > none.bound

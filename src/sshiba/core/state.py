@@ -9,7 +9,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, fields, replace
-from functools import cached_property
+from functools import cached_property, lru_cache
 from typing import Any
 
 import numpy as np
@@ -71,10 +71,11 @@ class ColumnGroups:
 
     index: np.ndarray
 
-    @classmethod
-    def single(cls, n_features: int) -> ColumnGroups:
+    @staticmethod
+    @lru_cache(maxsize=64)
+    def single(n_features: int) -> ColumnGroups:
         """All features in one group."""
-        return cls(np.zeros(n_features, dtype=int))
+        return ColumnGroups(np.zeros(n_features, dtype=int))
 
     def __len__(self) -> int:
         return int(self.index.max()) + 1

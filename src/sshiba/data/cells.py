@@ -62,8 +62,9 @@ def column_kinds(frame: pd.DataFrame) -> set[str]:
 
 def shared_numpy_dtype(frame: pd.DataFrame) -> np.dtype | None:
     """The NumPy dtype of all columns, if there is one."""
-    first = frame.dtypes.iloc[0]
-    return first if isinstance(first, np.dtype) and (frame.dtypes == first).all() else None
+    found = set(frame.dtypes)
+    only = found.pop() if len(found) == 1 else None
+    return only if isinstance(only, np.dtype) else None
 
 
 def numeric_block(frame: pd.DataFrame) -> np.ndarray | None:
@@ -74,7 +75,7 @@ def numeric_block(frame: pd.DataFrame) -> np.ndarray | None:
 
 def column_parts(frame: pd.DataFrame) -> Iterator[tuple[np.ndarray, pd.DataFrame]]:
     """Places and frames of columns: those of one kind of NumPy number together, others one by one."""
-    if numeric_block(frame) is not None:
+    if frame.shape[1] == 1 or numeric_block(frame) is not None:
         yield np.arange(frame.shape[1]), frame
         return
     codes, dtypes = pd.factorize(np.array(frame.dtypes, dtype=object))
@@ -87,10 +88,11 @@ def column_parts(frame: pd.DataFrame) -> Iterator[tuple[np.ndarray, pd.DataFrame
 
 def holds_only_zero_one(frame: pd.DataFrame) -> bool:
     """Are all observed values 0 / 1 / True / False?"""
-    return all(_part_holds_only_zero_one(part) for _, part in column_parts(frame))
+    return all(part_holds_only_zero_one(part) for _, part in column_parts(frame))
 
 
-def _part_holds_only_zero_one(part: pd.DataFrame) -> bool:
+def part_holds_only_zero_one(part: pd.DataFrame) -> bool:
+    """The same of one of `column_parts`."""
     block = numeric_block(part)
     if block is not None:
         return not any(not_zero_one(cells).any() for _, cells in float_blocks(block))

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from .cells import column_parts, holds_only_zero_one
+from .cells import column_parts, part_holds_only_zero_one
 from .markers import is_text
 
 PAIRS = (
@@ -77,7 +77,7 @@ def text_counts(column: pd.Series) -> Counter[str]:
 
 def holds_yes_no(frame: pd.DataFrame) -> bool:
     """Does every column hold 0 / 1 / True / False, or one pair of words such as yes / no?"""
-    return all(holds_only_zero_one(part) or _is_pair(part.iloc[:, 0]) for _, part in column_parts(frame))
+    return all(part_holds_only_zero_one(part) or _is_pair(part.iloc[:, 0]) for _, part in column_parts(frame))
 
 
 def says_yes_no(text: str) -> bool:

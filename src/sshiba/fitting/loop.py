@@ -6,6 +6,8 @@ import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
+import numpy as np
+
 from ..core.evidence import log_evidence
 from ..core.momentum import plain_sweeps
 from ..core.scratch import RowsLostError
@@ -41,7 +43,7 @@ def run(
     state, path, converged = first_state(rows, start), list(start.path), False
     whole = state  # the last one with statistics
     rotations = Schedule(options.rotate, max(WARM_UP, start.n_sweeps) + 1)
-    patience, grown_to = FIRST_TRIAL, 0
+    patience, grown_to, hopeless_below = FIRST_TRIAL, 0, -np.inf
 
     def so_far(interrupted: bool = False) -> Fit:
         return Fit(state, path, budget.n_sweeps, converged, budget.seconds, interrupted)
@@ -63,11 +65,13 @@ def run(
                 on_pause(with_evidence(rows, so_far(interrupted=True)))
                 paused = now
             slow = pace < patience * options.tol and budget.n_sweeps > WARM_UP and rotating == options.rotate
-            if slow and state.stats is not None:  # else factors were pruned, and the bound is not known
-                settled = pace < options.tol
+            settled = pace < options.tol
+            # A bound that rose by less than the last trial lacked will not let another one win.
+            hopeful = settled or state.bound >= hopeless_below
+            if slow and hopeful and state.stats is not None:  # else factors were pruned, and the bound is not known
                 size = state.posterior.n_components
                 most = size if size < grown_to else start.n_components  # one that came and went is not tried again
-                other = try_other_size(rows, state, options, budget, settled, most)
+                other, lacked = try_other_size(rows, state, options, budget, settled, most)
                 if other is not None:
                     state = other
                     if state.posterior.n_components > size:
@@ -76,6 +80,7 @@ def run(
                 elif not budget.exhausted:  # else the trial was cut short, and says nothing
                     converged = settled
                     patience = max(1.0, min(patience, pace / max(options.tol, 1e-300)) / 10)
+                hopeless_below = state.bound + lacked
     except KeyboardInterrupt:
         if len(path) == len(start.path):  # nothing was done yet that could be kept
             raise

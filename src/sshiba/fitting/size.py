@@ -5,6 +5,8 @@ Models of different sizes are compared by their log evidence: the bound loses mo
 
 from __future__ import annotations
 
+from typing import NamedTuple
+
 import numpy as np
 
 from ..core.evidence import log_evidence
@@ -36,39 +38,44 @@ def keep_factors(state: State, keep: np.ndarray) -> State:
     return State(state.posterior.select_factors(keep), state.local)
 
 
-def try_other_size(
-    rows: Rows, state: State, options: FitOptions, budget: Budget, settled: bool, most: int
-) -> State | None:
+class Outcome(NamedTuple):
+    """How trials ended: with a model that is worth more, or None; and what the last one lacked, in nats."""
+
+    better: State | None
+    lacked: float = 0.0
+
+
+def try_other_size(rows: Rows, state: State, options: FitOptions, budget: Budget, settled: bool, most: int) -> Outcome:
     """A model with a factor less, or at convergence with one more, if it is worth more and trials are wanted."""
     if not options.trials:
-        return None
+        return Outcome(None)
     seed = budget.n_sweeps
-    other = try_smaller(rows, state, options, budget, CANDIDATES if settled else 1)
-    if other is None and settled and state.posterior.n_components < most:
-        other = try_larger(rows, state, options, budget, seed)
-    return other
+    outcome = try_smaller(rows, state, options, budget, CANDIDATES if settled else 1)
+    if outcome.better is None and settled and state.posterior.n_components < most:
+        outcome = try_larger(rows, state, options, budget, seed)
+    return outcome
 
 
-def try_smaller(rows: Rows, state: State, options: FitOptions, budget: Budget, n_candidates: int) -> State | None:
+def try_smaller(rows: Rows, state: State, options: FitOptions, budget: Budget, n_candidates: int) -> Outcome:
     """Drop one of the weakest factors as long as the model is worth more without it.
 
     A factor can sit for ever at a small local optimum that costs more than it explains; its removal is a step that
     coordinate ascent cannot take.
     """
-    best, found = None, True
+    best, found, lacked = None, True, 0.0
     while found and state.stats is not None:
         nats = gained_nats(state.posterior, state.stats, rows.spec)
         found, best_so_far = False, worth(rows, state)
         for weak in np.argsort(nats)[:n_candidates]:
             smaller = keep_factors(state, np.delete(np.arange(len(nats)), weak))
-            trial = attempt(rows, smaller, best_so_far, options, budget, TRIAL_SWEEPS, options.rotate)
+            trial, lacked = attempt(rows, smaller, best_so_far, options, budget, TRIAL_SWEEPS, options.rotate)
             if trial is not None:
                 best, state, found = trial, trial, True
                 break
-    return best
+    return Outcome(best, lacked)
 
 
-def try_larger(rows: Rows, state: State, options: FitOptions, budget: Budget, seed: int) -> State | None:
+def try_larger(rows: Rows, state: State, options: FitOptions, budget: Budget, seed: int) -> Outcome:
     """Add a faint random factor; keep it if the model is soon worth more. Early rotations prune one too many."""
     born = random_posterior(rows.spec, 1, rows.groups, np.random.default_rng(seed))
     larger = State(state.posterior.add_factors(born, BIRTH_SCALE), state.local)
@@ -85,18 +92,18 @@ def worth(rows: Rows, state: State) -> float:
 
 def attempt(
     rows: Rows, trial: State, goal: float, options: FitOptions, budget: Budget, n_sweeps: int, rotating: bool
-) -> State | None:
+) -> Outcome:
     """A few sweeps in which `trial` must become worth more than `goal`; None where it does not, or the budget ends."""
     value = -np.inf
     for left in reversed(range(n_sweeps)):
         if budget.exhausted:
-            return None
+            return Outcome(None)
         trial = sweep(rows, trial, rotating, momentum=options.momentum)
         budget.n_sweeps += 1
         before, value = value, worth(rows, trial)
         if value > goal:
-            return trial
+            return Outcome(trial)
         # Rises shrink from sweep to sweep: what does not arrive at the present pace never will.
         if value + left * (value - before) < goal:
-            return None
-    return None
+            break
+    return Outcome(None, goal - value)

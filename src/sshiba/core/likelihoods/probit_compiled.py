@@ -21,7 +21,8 @@ from .probit_grid import FARTHEST, N_ARGMAX, N_EDGE, N_NEWTON, REACH, WIDEST, gr
 SPACING, LOWEST, HIGHEST, ORDER = 1 / 32, -40.0, 8.5, 6
 MIN_CHUNK = 20_000  # cells that are worth a thread: five milliseconds of work
 FUSED = {"contract"}  # a·b + c in one instruction and one rounding: a third faster
-TRUE_GAP = 1e9  # takes the true class out of the product
+# Sums of several terms at a time. A loop that adds up must write nothing: else its order depends on where arrays lie.
+SUMS = {"contract", "reassoc"}
 
 
 def _taylor_table() -> np.ndarray:
@@ -35,8 +36,9 @@ def _taylor_table() -> np.ndarray:
     for n in range(ORDER - 1):
         new = -sum(comb(n, k) * rho[k] * rho[n - k] for k in range(n + 1)) - a * rho[n]
         rho.append(new - n * rho[n - 1] if n else new)
-    columns = [value, *(r / factorial(k + 1) for k, r in enumerate(rho))]
-    return np.ascontiguousarray(np.stack(columns, axis=1))
+    table = np.stack([value, *(r / factorial(k + 1) for k, r in enumerate(rho))], axis=1)
+    table[-1] = 0.0  # from HIGHEST on both vanish
+    return table
 
 
 TABLE = _taylor_table()
@@ -44,21 +46,19 @@ TABLE = _taylor_table()
 
 @numba.njit(inline="always", fastmath=FUSED)
 def _log_phi_and_rho(a: float, table: np.ndarray) -> tuple[float, float]:
-    if not a < HIGHEST:
-        return (a, a) if a != a else (0.0, 0.0)
-    if a < LOWEST:
-        inverse = 1 / (a * a)
-        series = inverse * (1 - inverse * (2.5 - inverse * (37 / 3)))
-        rho = -a * (1 + inverse * (1 - inverse * (2 - inverse * 10)))
-        return -0.5 * a * a - log(-a) - 0.9189385332046727 - series, rho
-    i = int((a - LOWEST) / SPACING + 0.5)
-    d = a - (LOWEST + i * SPACING)
-    c = table[i]
-    value, slope = c[ORDER], 0.0
-    for k in range(ORDER - 1, -1, -1):
-        slope = slope * d + value
-        value = value * d + c[k]
-    return value, slope
+    if a >= LOWEST:
+        near = min(a, HIGHEST)
+        i = int((near - LOWEST) / SPACING + 0.5)
+        d = near - (LOWEST + i * SPACING)
+        value, slope = table[i, ORDER], 0.0
+        for k in range(ORDER - 1, -1, -1):
+            slope = slope * d + value
+            value = value * d + table[i, k]
+        return value, slope
+    inverse = 1 / (a * a)
+    series = inverse * (1 - inverse * (2.5 - inverse * (37 / 3)))
+    rho = -a * (1 + inverse * (1 - inverse * (2 - inverse * 10)))
+    return -0.5 * a * a - log(-a) - 0.9189385332046727 - series, rho
 
 
 @numba.njit(inline="always", fastmath=FUSED)
@@ -90,49 +90,64 @@ def _nodes_of(delta: np.ndarray, table: np.ndarray) -> tuple[float, float, float
     return u, top, left, right
 
 
-@numba.njit(fastmath=FUSED)
+@numba.njit(inline="always")
+def _other(j: int, t: int) -> int:
+    """The j-th of the classes other than t."""
+    return j + 1 if j >= t else j
+
+
+@numba.njit(fastmath=SUMS)
 def _integrate(
-    y: np.ndarray, t: int, step: np.ndarray, products: np.ndarray, grid: np.ndarray, table: np.ndarray
+    y: np.ndarray,
+    t: int,
+    step: np.ndarray,
+    products: np.ndarray,
+    grid: np.ndarray,
+    table: np.ndarray,
+    delta: np.ndarray,
+    work: np.ndarray,
 ) -> float:
     """log ξ of a row; writes its gradient into `step`, and into `products` the mean of the products of the integrand's
-    derivatives, of which the lower half is filled, unless it is of size 0.
+    derivatives, of which the lower half is filled but for class t, unless it is of size 0.
+
+    `delta`, (C − 1,), and `work`, (C + 1, nodes), are room to work in.
     """
-    n_classes = y.shape[0]
-    delta, rho = np.empty(n_classes), np.empty(n_classes)
-    for j in range(n_classes):
-        delta[j] = min(max(y[t] - y[j], -FARTHEST), FARTHEST)
-    delta[t] = TRUE_GAP
+    node, weight, rho = work[0], work[1], work[2:]
+    for j in range(len(delta)):
+        delta[j] = min(max(y[t] - y[_other(j, t)], -FARTHEST), FARTHEST)
     u, top, left, right = _nodes_of(delta, table)
+    for k in range(len(node)):
+        node[k] = u + left * grid[0, k] + (right - left) * grid[1, k]
+        weight[k] = -0.5 * node[k] * node[k] - top
+    for j in range(len(delta)):
+        for k in range(len(node)):
+            log_phi, rho[j, k] = _log_phi_and_rho(node[k] + delta[j], table)
+            weight[k] += log_phi
+    for k in range(len(node)):
+        weight[k] = exp(weight[k]) * (left + (right - left) * grid[2, k])
     total = 0.0
-    step[:] = 0.0
-    products[:] = 0.0
-    for k in range(grid.shape[1]):
-        v = u + left * grid[0, k] + (right - left) * grid[1, k]
-        log_f = -0.5 * v * v
-        for j in range(n_classes):
-            log_phi, rho[j] = _log_phi_and_rho(v + delta[j], table)
-            log_f += log_phi
-        weight = exp(log_f - top) * (left + (right - left) * grid[2, k])
-        total += weight
-        for j in range(n_classes):
-            step[j] -= weight * rho[j]
-        for j in range(products.shape[0]):
-            scaled = weight * rho[j]
+    for k in range(len(node)):
+        total += weight[k]
+    weight /= total
+    step[t] = 0.0
+    for j in range(len(delta)):
+        mills, own = 0.0, 0.0
+        for k in range(len(node)):
+            mills += weight[k] * rho[j, k]
+            own -= weight[k] * rho[j, k] * (node[k] + delta[j])
+        step[_other(j, t)] = -mills
+        step[t] += mills
+        if len(products):
+            products[_other(j, t), _other(j, t)] = own
             for i in range(j):
-                products[j, i] += scaled * rho[i]
-            if j != t:
-                products[j, j] -= scaled * (v + delta[j])
-    away = 0.0
-    for j in range(n_classes):
-        step[j] /= total
-        away -= step[j]
-        for i in range(j + 1 if len(products) else 0):
-            products[j, i] /= total
-    step[t] = away
+                mixed = 0.0
+                for k in range(len(node)):
+                    mixed += weight[k] * rho[j, k] * rho[i, k]
+                products[_other(j, t), _other(i, t)] = mixed
     return top + log(total * (grid[0, 1] - grid[0, 0])) - 0.9189385332046727
 
 
-@numba.njit(fastmath=FUSED)
+@numba.njit(fastmath=SUMS)
 def _make_hessian(products: np.ndarray, step: np.ndarray, t: int) -> float:
     """Turn the products into the Hessian of log ξ, whose rows and columns add up to 0; returns its trace."""
     n_classes, trace, whole = step.shape[0], 0.0, 0.0
@@ -175,8 +190,9 @@ def _two_classes(
 @numba.njit(nogil=True, cache=True, fastmath=FUSED)
 def _moments(y: np.ndarray, target: np.ndarray, grid: np.ndarray, table: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     log_xi, step, nothing = np.empty(len(y)), np.empty(y.shape), np.empty((0, 0))
+    delta, work = np.empty(y.shape[1] - 1), np.empty((y.shape[1] + 1, grid.shape[1]))
     for row in range(len(y)):
-        log_xi[row] = _integrate(y[row], target[row], step[row], nothing, grid, table)
+        log_xi[row] = _integrate(y[row], target[row], step[row], nothing, grid, table, delta, work)
     return log_xi, step
 
 
@@ -215,54 +231,56 @@ def _probabilities(y: np.ndarray, A: np.ndarray, std: np.ndarray, draws: np.ndar
     return p
 
 
-@numba.njit(fastmath=FUSED)
+@numba.njit(fastmath=SUMS)
 def _row_form(
     x: np.ndarray, y: np.ndarray, P: np.ndarray, m: np.ndarray, k: np.ndarray, p1: np.ndarray
 ) -> tuple[float, float, float]:
     """As `probit_rows.row_form`, of one row: p, p_c and c; writes m and k."""
-    n_classes, whole, gradient = y.shape[0], 0.0, 0.0
+    n_classes, whole, gradient, share = y.shape[0], 0.0, 0.0, 1 / y.shape[0]
     for j in range(n_classes):
-        p1[j] = 0.0
-        for i in range(n_classes):
-            p1[j] += P[j, i]
-        whole += p1[j]
-        gradient += y[j] - x[j]
-    trace, largest, shift = 0.0, 0.0, gradient / whole
-    for j in range(n_classes):
-        away = p1[j] - whole / n_classes
         total = 0.0
         for i in range(n_classes):
-            centred = P[j, i] - (p1[j] + p1[i]) / n_classes + whole / n_classes**2
-            centred -= away * (p1[i] - whole / n_classes) / whole
-            total += abs(centred)
-            if i == j:
-                trace += centred
+            total += P[j, i]
+        p1[j] = total
+        whole += total
+        gradient += y[j] - x[j]
+    for j in range(n_classes):
+        k[j] = share - p1[j] / whole
+    trace, largest, shift = 0.0, 0.0, gradient / whole
+    for j in range(n_classes):
+        # Row j of P⊥ = P − (P1 1ᵀ + 1 1ᵀP)/C + p_c 11ᵀ/C² − p_c k kᵀ.
+        outer, inner, total = (whole * share - p1[j]) * share, whole * k[j], 0.0
+        for i in range(n_classes):
+            total += abs(P[j, i] - p1[i] * share + outer - inner * k[i])
+        trace += P[j, j] - p1[j] * share + outer - inner * k[j]
         largest = max(largest, total)
-        k[j] = -away / whole
     p = max(trace / (n_classes - 1), min(largest, 1.0) / 2)
+    for j in range(n_classes):
+        m[j] = x[j] + (y[j] - x[j] - shift * p1[j]) / p
     mean_m, mean_x, along = 0.0, 0.0, 0.0
     for j in range(n_classes):
-        present = x[j] + shift
-        m[j] = present + (y[j] - x[j] - shift * p1[j]) / p
-        mean_m += m[j] / n_classes
-        mean_x += present / n_classes
-        along += k[j] * present  # k is orthogonal to 1
+        mean_m += m[j] * share
+        mean_x += x[j] * share
+        along += k[j] * x[j]  # k is orthogonal to 1
     m -= mean_m
-    return p, whole, mean_x - along
+    return p, whole, mean_x + shift - along
 
 
-@numba.njit(fastmath=FUSED)
+@numba.njit(fastmath=SUMS)
 def _add_covariance(
     hessian: np.ndarray, p: float, p_c: float, k: np.ndarray, along: np.ndarray, cov: np.ndarray
 ) -> None:
     """As in `probit_rows.row_moments`, added to `cov`."""
-    n_classes, whole = k.shape[0], 1 / p_c
+    n_classes, whole, share, scale = k.shape[0], 1 / p_c, 1 / k.shape[0], 1 / p
     for j in range(n_classes):
-        along[j] = 0.0
+        hessian[j, j] += 1.0
         for i in range(n_classes):
-            hessian[j, i] = (hessian[j, i] - 1 / n_classes + (1.0 if i == j else 0.0)) / p
-            along[j] += hessian[j, i] * k[i]
-        whole += along[j] * k[j]
+            hessian[j, i] = (hessian[j, i] - share) * scale
+        total = 0.0
+        for i in range(n_classes):
+            total += hessian[j, i] * k[i]
+        along[j] = total
+        whole += total * k[j]
     for j in range(n_classes):
         for i in range(n_classes):
             cov[j, i] += hessian[j, i] + along[j] + along[i] + whole
@@ -281,17 +299,18 @@ def _rows(
     """<x>, the covariances (their sum where `n_cov` is 1) and the bound of rows of classes."""
     n, n_classes = y.shape
     mean, cov, bound = np.empty((n, n_classes)), np.zeros((n_cov, n_classes, n_classes)), np.empty(n)
-    m, k, step, work = np.empty(n_classes), np.empty(n_classes), np.empty(n_classes), np.empty(n_classes)
+    m, k, step, sums = np.empty(n_classes), np.empty(n_classes), np.empty(n_classes), np.empty(n_classes)
     hessian = np.empty((n_classes, n_classes))
+    delta, work = np.empty(n_classes - 1), np.empty((n_classes + 1, grid.shape[1]))
     for row in range(n):
         t = target[row]
-        p, p_c, c = _row_form(x[row], y[row], precision[row if precision.shape[0] > 1 else 0], m, k, work)
+        p, p_c, c = _row_form(x[row], y[row], precision[row if precision.shape[0] > 1 else 0], m, k, sums)
         root = sqrt(p)
         m *= root
         if n_classes == 2:
             log_xi, trace = _two_classes(m, t, step, hessian, table)
         else:
-            log_xi = _integrate(m, t, step, hessian, grid, table)
+            log_xi = _integrate(m, t, step, hessian, grid, table, delta, work)
             trace = _make_hessian(hessian, step, t)
         quad, along = n_classes - 1 + trace, c
         for j in range(n_classes):
@@ -302,7 +321,7 @@ def _rows(
             mean[row, j] += along
         constants = (n_classes - 1) * log(2 * pi / p) + log(2 * pi / p_c) + 1 + log(n_classes)
         bound[row] = log_xi + 0.5 * (constants + quad)
-        _add_covariance(hessian, p, p_c, k, work, cov[row if n_cov > 1 else 0])
+        _add_covariance(hessian, p, p_c, k, sums, cov[row if n_cov > 1 else 0])
     return mean, cov, bound
 
 

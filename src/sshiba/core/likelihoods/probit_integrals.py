@@ -18,7 +18,7 @@ from .likelihood import PredictiveX
 from .probit_grid import FARTHEST, N_ARGMAX, N_EDGE, N_NEWTON, REACH, WIDEST, grid, n_nodes
 
 N_DRAWS = 128
-N_PLACKETT = 20  # nodes: 1e-10 for correlations up to 0.99
+PLACKETT = np.polynomial.legendre.leggauss(20)  # nodes and weights: 1e-10 for correlations up to 0.99
 SMALLEST = 1e-15  # a probability of few classes is at least this
 HOST_BYTES, DEVICE_BYTES = 2**22, 2**28  # of rows' integrals at a time
 
@@ -77,9 +77,9 @@ def bivariate_normal(h: Array, k: Array, rho: Array) -> Array:
     xp = array_namespace(h)
     end = xp.asin(rho)
     total = xp.zeros_like(h)
-    for node, weight in zip(*np.polynomial.legendre.leggauss(N_PLACKETT)):
-        sine = xp.sin(end * float(1 + node) / 2)
-        total = total + float(weight) * xp.exp((h * k * sine - (h**2 + k**2) / 2) / (1 - sine**2))
+    for node, weight in zip(*(nodes.tolist() for nodes in PLACKETT)):
+        sine = xp.sin(end * (1 + node) / 2)
+        total = total + weight * xp.exp((h * k * sine - (h**2 + k**2) / 2) / (1 - sine**2))
     return xp.exp(log_ndtr(h) + log_ndtr(k)) + total * end / (4 * pi)
 
 
