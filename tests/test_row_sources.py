@@ -8,11 +8,13 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
+import anndata
+import dask.array
+import dask.dataframe
 import h5py
 import numpy as np
 import pandas as pd
 import pytest
-import zarr
 
 from sshiba import SSHIBA, row_parts
 from sshiba.core import machine, scratch
@@ -103,16 +105,37 @@ def path_of_hdf5(folder: Path, values: np.ndarray) -> Any:
 
 
 def zarr_array(folder: Path, values: np.ndarray) -> Any:
+    zarr = pytest.importorskip("zarr")
     array = zarr.open_array(str(folder / "x.zarr"), mode="w", shape=values.shape, chunks=(64, 5), dtype=values.dtype)
     array[:] = values
     return folder / "x.zarr"
+
+
+def dask_array(folder: Path, values: np.ndarray) -> Any:
+    return dask.array.from_array(values, chunks=(70, 5))
+
+
+def dask_of_unknown_lengths(folder: Path, values: np.ndarray) -> Any:
+    return dask.dataframe.from_pandas(pd.DataFrame(values), npartitions=4).to_dask_array()
 
 
 def function(folder: Path, values: np.ndarray) -> Any:
     return lambda: (values[start : start + 37] for start in range(0, N, 37))
 
 
-ARRAYS = [npy, npy_part, raw_map, fortran, path_of_npy, hdf5, path_of_hdf5, zarr_array, function]
+ARRAYS = [
+    npy,
+    npy_part,
+    raw_map,
+    fortran,
+    path_of_npy,
+    hdf5,
+    path_of_hdf5,
+    zarr_array,
+    dask_array,
+    dask_of_unknown_lengths,
+    function,
+]
 
 
 @pytest.mark.parametrize("store", ARRAYS, ids=lambda store: store.__name__)
@@ -183,6 +206,27 @@ def test_one_table_in_a_file(tmp_path: Path) -> None:
     pd.testing.assert_frame_equal(filled, expected, rtol=1e-5)
     proba = ours.predict_proba(tmp_path / "t.parquet", "who")
     pd.testing.assert_frame_equal(proba, theirs.predict_proba(table, "who"), rtol=1e-5)
+
+
+def test_parts_of_a_dask_frame() -> None:
+    left, _ = frames()
+    left = left.sort_index()
+    parts = dask.dataframe.from_pandas(left, npartitions=4)
+    ours, theirs = fit({"left": parts}, LITTLE), fit({"left": left})
+    assert_same_fit(ours, theirs)
+    assert list(ours.factors_.index) == list(left.index)
+    np.testing.assert_allclose(ours.transform({"left": parts}), theirs.transform({"left": left}), atol=1e-10)
+
+
+def test_an_annotated_matrix_that_lies_in_a_file(tmp_path: Path) -> None:
+    left, _ = frames()
+    whole = anndata.AnnData(left.to_numpy(), pd.DataFrame(index=left.index), pd.DataFrame(index=left.columns))
+    whole.write(tmp_path / "left.h5ad")
+    backed = anndata.read_h5ad(tmp_path / "left.h5ad", backed="r")
+    ours, theirs = fit(backed, LITTLE), fit(whole)
+    assert_same_fit(ours, theirs)
+    np.testing.assert_allclose(ours.impute(backed).X, theirs.impute(whole).X, atol=1e-10)
+    assert list(ours.weights_["X"].index) == list(left.columns)
 
 
 def test_answers_about_rows_elsewhere(tmp_path: Path) -> None:

@@ -200,7 +200,7 @@ class MemoryRows:
 
         def directions() -> np.ndarray:
             products = [
-                RowProducts(self.blocks[part.blocks], local.x[part.blocks], part.gram, cross)
+                RowProducts(self.blocks[part.blocks], local.x[part.blocks], part.gram, cross, part.summary)
                 for part, cross in zip(self.parts, local.cross)
             ]
             return principal_directions(products, k)

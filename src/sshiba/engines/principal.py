@@ -9,10 +9,10 @@ from typing import NamedTuple
 import numpy as np
 
 from ..core.arrays import array_namespace, like, to_numpy
-from ..core.blocks import Block, LocalX, as_float
+from ..core.blocks import Block, LocalX, as_float, latent_x
 from ..core.sparse_rows import is_sparse
 from ..core.start import leading_directions
-from ..core.state import Array
+from ..core.state import Array, LatentX
 from ..core.threads import in_threads
 from .gram import Cross, Gram, static_columns
 
@@ -24,11 +24,12 @@ class RowProducts(NamedTuple):
     x: Sequence[LocalX]
     gram: Gram | None
     cross: Cross | None
+    summary: Block  # all blocks as one, without data
 
 
 def principal_directions(parts: Sequence[RowProducts], k: int) -> np.ndarray:
     """v √λ of the k largest eigenvalues of the features' correlations, (ΣD, k); holes are at the mean, which is 0."""
-    squares = sum(squares_of(block, x) for part in parts for block, x in zip(part.blocks, part.x))
+    squares = sum(squares_of(part) for part in parts)
     scale = np.where(squares > 0, 1 / np.sqrt(np.where(squares > 0, squares, 1.0)), 0.0)[:, None]
 
     def multiply(Q: np.ndarray) -> np.ndarray:
@@ -37,21 +38,25 @@ def principal_directions(parts: Sequence[RowProducts], k: int) -> np.ndarray:
     return leading_directions(multiply, len(scale), k)
 
 
-def squares_of(block: Block, x: LocalX) -> np.ndarray:
+def squares_of(part: RowProducts) -> np.ndarray:
     """Σ x² of each feature, (ΣD,)."""
     squares = [
-        rows.xx if q is None else array_namespace(q.mean).sum(q.mean * q.mean, axis=0)
-        for rows, q in zip(block.views, x)
+        to_numpy(view.xx) if view.is_static else sum(squared(latent_x(x, i)) for x in part.x)
+        for i, view in enumerate(part.summary.views)
     ]
-    return np.concatenate([to_numpy(square) for square in squares])
+    return np.concatenate(squares)
+
+
+def squared(q: LatentX) -> np.ndarray:
+    return to_numpy(array_namespace(q.mean).sum(q.mean * q.mean, axis=0))
 
 
 def times(part: RowProducts, Q: np.ndarray) -> np.ndarray:
     """XᵀX Q, (ΣD, p): from the Gram matrix where there is one, else block by block."""
     if part.gram is None:
         return reduce(np.add, _times_blocks(part, Q))
-    place = places(part.blocks[0])
-    static, latent = ([place[i] for i in views] for views in static_columns(part.blocks[0]))
+    place = places(part.summary)
+    static, latent = ([place[i] for i in views] for views in static_columns(part.summary))
     own = np.concatenate(static)
     out = np.zeros_like(Q)
     out[own] = to_numpy(part.gram.second @ like(Q[own], part.gram.second))
@@ -65,7 +70,7 @@ def times(part: RowProducts, Q: np.ndarray) -> np.ndarray:
 
 def _times_blocks(part: RowProducts, Q: np.ndarray) -> Iterator[np.ndarray]:
     """The same of each block; of sparse ones on all threads, since their products use one each."""
-    run = in_threads if any(is_sparse(view.target) for view in part.blocks[0].views) else map
+    run = in_threads if any(is_sparse(view.target) for view in part.summary.views) else map
     return run(lambda block, x: times_block(features(block, x), Q), part.blocks, part.x)
 
 
