@@ -23,6 +23,7 @@ from .text_files import Dialect
 
 PART_ROWS = 20_000  # of a text file, the most that are read at a time
 PART_CELLS = 4_000_000
+HOLES = None  # the dtype of a column of which nothing was seen
 
 
 @dataclass(frozen=True)
@@ -131,8 +132,8 @@ class LongTable:
         """About n rows, some of every part."""
         rng = np.random.default_rng(seed)
         share = n / max(n, self.survey.n_rows)
-        chosen = (part.values[rng.random(len(part.values)) < share] for _, part in self.parts_of_whole())
-        return pd.concat(list(chosen))
+        parts = (_cast(part.values, self.survey.outline) for _, part in self.parts_of_whole())
+        return pd.concat([part[rng.random(len(part)) < share] for part in parts])
 
 
 class TableSource(ChunkSource):
@@ -143,16 +144,19 @@ class TableSource(ChunkSource):
 
         def chunks(row: int) -> Chunks:
             for start, part in table.parts_of_whole(row):
-                yield start, part.values.reindex(columns=survey.outline.columns)
+                yield start, _cast(part.values.reindex(columns=survey.outline.columns), survey.outline)
 
         skips = not table.is_text
         super().__init__(table.name, chunks, survey.n_rows, survey.outline, "frame", survey.names, skips)
 
     def read(self, start: int, stop: int) -> pd.DataFrame:
-        found = super().read(start, stop)
-        own = zip(self.outline.dtypes.items(), found.dtypes)
-        odd = {name: dtype for (name, dtype), other in own if dtype != other}
-        return found.astype(odd) if odd else found
+        return _cast(super().read(start, stop), self.outline)  # parts with different categories become objects
+
+
+def _cast(frame: pd.DataFrame, like: pd.DataFrame) -> pd.DataFrame:
+    """The same with the dtypes of another table of its columns."""
+    odd = {name: dtype for (name, dtype), own in zip(like.dtypes.items(), frame.dtypes) if dtype != own}
+    return frame.astype(odd) if odd else frame
 
 
 @dataclass
@@ -174,11 +178,12 @@ class Sums:
         if not isinstance(part.values.index, pd.RangeIndex):
             self.names = [*(self.names or []), part.values.index]
         self.dialect = self.dialect or part.dialect
-        _join_dtypes(self.written, part.given)
+        _join_dtypes(self.written, part.given.dtypes.to_dict())
         seen = {name for name in part.values if part.values[name].notna().any()}
-        for name in part.values:
-            self.dtypes.setdefault(name, None)
-        _join_dtypes(self.dtypes, part.values if part.dialect is None else part.values[list(seen)])
+        own = part.values.dtypes.to_dict()
+        if part.dialect is not None:  # no cell tells what the others are, but that they have holes
+            own |= {name: HOLES for name in part.values if name not in seen}
+        _join_dtypes(self.dtypes, own)
         for name in seen:
             if name in part.formats:
                 known = self.formats.get(name)
@@ -198,19 +203,22 @@ class Sums:
 
     def outline(self, names: pd.Index | None) -> pd.DataFrame:
         """All columns, each with the dtype that holds it, and no row."""
-        dtypes = {name: dtype or np.dtype(object) for name, dtype in self.dtypes.items()}
+        dtypes = {name: np.dtype(object) if dtype is HOLES else dtype for name, dtype in self.dtypes.items()}
         dtypes |= dict.fromkeys(self.texts & set(self.formats), np.dtype(object))
         found = pd.DataFrame({name: pd.Series(dtype=dtype) for name, dtype in dtypes.items()}, columns=list(dtypes))
         return found if names is None else found.set_axis(names[:0])
 
 
-def _join_dtypes(known: dict[Any, Any], frame: pd.DataFrame) -> None:
-    for name, dtype in frame.dtypes.items():
-        known[name] = dtype if known.get(name) is None else _common_dtype(known[name], dtype)
+def _join_dtypes(known: dict[Any, Any], dtypes: Mapping[Any, Any]) -> None:
+    for name, dtype in dtypes.items():
+        known[name] = _common_dtype(known[name], dtype) if name in known else dtype
 
 
 def _common_dtype(one: Any, other: Any) -> Any:
     """The dtype that holds the cells of both."""
+    if one is HOLES or other is HOLES:
+        dtype = other if one is HOLES else one
+        return np.dtype(float) if dtype is not HOLES and dtype.kind in "iu" else dtype
     if one == other:
         return one
     if isinstance(one, pd.CategoricalDtype) or isinstance(other, pd.CategoricalDtype):
