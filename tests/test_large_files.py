@@ -154,7 +154,7 @@ def test_names_of_views_and_arrays_inside_a_file(tmp_path: Path) -> None:
     with h5py.File(tmp_path / "both.h5", "w") as file:
         file["raw/x"], file["y"] = given["x"], given["y"]
     made, both = tmp_path / "m.sshiba", tmp_path / "both.h5"
-    assert "holds the arrays 'raw/x', 'y'. Name one" in refused("fit", both, "-o", made)
+    assert "holds the arrays 'raw/x', 'y'. Give one" in refused("fit", both, "-o", made)
     assert "holds the arrays" in refused("fit", f"{both}:z", "-o", made)
     done("fit", f"{both}:raw/x", f"proteins={both}:y", *options("--view", "x=real"), "-o", made)
     assert list(load(made).views_) == ["x", "proteins"]

@@ -114,7 +114,7 @@ def hdf5_source(path: Path, name: str, inside: str | None = None) -> RowSource:
     if len(wanted) > 1 or wanted[0] not in names:
         example = f"{path}:{names[0]}"
         raise ValueError(
-            f"view {name!r}: {str(path)!r} holds the arrays {first_few(names, 10)}. Name one: {example!r}."
+            f"view {name!r}: {str(path)!r} holds the arrays {first_few(names, 10)}. Give one: {example!r}."
         )
     return ArraySource(arrays[names.index(wanted[0])], name)
 
