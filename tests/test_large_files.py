@@ -21,6 +21,8 @@ from sshiba.core import machine
 from sshiba.data import source_formats
 from sshiba.data.reading import read_training
 from sshiba.files import long_tables, opening
+from sshiba.files.long_tables import LongTable
+from sshiba.files.reading_options import Reading
 
 N = 240
 SMALL = "12KB"  # of memory: less than the data take
@@ -243,7 +245,8 @@ def test_columns_are_read_alike_in_all_parts(tmp_path: Path) -> None:
     """Codes that look like numbers in some parts, whole numbers that are not, and a column that begins empty."""
     frame = table().reset_index(drop=True)[list("abcd")]
     frame["code"] = [*(["10", "20"] * 60), *(["01", "02"] * 60)]
-    frame["dose"] = [*np.arange(60.0), np.nan, *np.linspace(0.5, 9.5, N - 61)]
+    frame["dose"] = [*map(str, range(60)), *(f"{i}.25" for i in range(N - 60))]
+    frame.loc[20, "dose"] = None
     frame["late"] = pd.array([*[None] * 100, *range(N - 100)], dtype="Int64")
     frame.to_csv(tmp_path / "t.csv", index=False)
     done("fit", tmp_path / "t.csv", *options("--view", "code=code:categorical"), "-o", tmp_path / "m.sshiba")
@@ -253,8 +256,14 @@ def test_columns_are_read_alike_in_all_parts(tmp_path: Path) -> None:
     done("impute", tmp_path / "t.csv", "--model", tmp_path / "m.sshiba", "-o", tmp_path / "f.csv")
     filled = pd.read_csv(tmp_path / "f.csv")
     assert not filled.isna().any().any()
-    assert filled["dose"][60] % 1 != 0
+    assert filled["dose"][20] % 1 != 0
     assert (filled["late"] % 1 == 0).all()
+
+
+def test_rows_without_names_are_numbered_through(folder: Path) -> None:
+    parts = list(LongTable(str(folder / "nameless.parquet"), Reading()).parts())
+    assert len(parts) > 4
+    assert [row for part in parts for row in part.values.index] == list(range(N))
 
 
 def test_long_text_is_filled_from_a_fit_of_some_rows(folder: Path, tmp_path: Path) -> None:
