@@ -241,8 +241,11 @@ def test_tables_are_fitted_from_their_files(name: str, folder: Path, tmp_path: P
     assert len(model.factors_) == N
 
 
-def test_columns_are_read_alike_in_all_parts(tmp_path: Path) -> None:
+@pytest.mark.parametrize("arrow", [True, False])
+def test_columns_are_read_alike_in_all_parts(arrow: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Codes that look like numbers in some parts, whole numbers that are not, and a column that begins empty."""
+    if not arrow:
+        monkeypatch.setattr(long_tables, "find_spec", lambda name: None)
     frame = table().reset_index(drop=True)[list("abcd")]
     frame["code"] = [*(["10", "20"] * 60), *(["01", "02"] * 60)]
     frame["dose"] = [*map(str, range(60)), *(f"{i}.25" for i in range(N - 60))]
@@ -374,7 +377,7 @@ def test_a_file_that_changes_ends_the_command_and_leaves_no_half(
     assert set(os.listdir(tmp_path)) <= {*before, "out"}
 
 
-@pytest.mark.parametrize("name", ["x.npy", "t.csv", "t.parquet"])
+@pytest.mark.parametrize("name", ["x.npy", "t.parquet"])
 def test_a_fit_whose_rows_are_lost_is_saved_and_goes_on(
     name: str, folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -412,6 +415,24 @@ def test_a_full_scratch_disk_is_told_in_a_sentence(tmp_path: Path, monkeypatch: 
     words = refused("fit", path, *options("--view", "x=binary"), "-o", tmp_path / "m.sshiba")
     assert "no room for a scratch file" in words
     assert "TMPDIR" in words
+
+
+def test_text_is_parsed_once_into_a_scratch_file(folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    given = tmp_path / "t.csv"
+    shutil.copyfile(folder / "t.csv", given)
+    fit = ["fit", given, "--index", "patient", *options()]
+    with monkeypatch.context() as patched:  # the file is no longer needed
+        patched.setattr(Expectation, "__call__", after(0, given.unlink, lambda *_: None))
+        done(*fit, "-o", tmp_path / "m.sshiba")
+    assert not given.exists()
+    assert not np.isnan(np.asarray(load(tmp_path / "m.sshiba").factors_)).any()
+    shutil.copyfile(folder / "t.csv", given)
+
+    def full(*_: object, **__: object) -> None:
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    monkeypatch.setattr("tempfile.TemporaryFile", full)
+    assert "no room for a scratch file" in refused(*fit, "-o", tmp_path / "n.sshiba")
 
 
 def test_ctrl_c_leaves_nothing_behind(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -44,7 +44,7 @@ from .arguments import (
     expanded,
     given_options,
 )
-from .parts import check_growing, write_answers
+from .parts import check_growing, say_long, write_answers
 from .steps import (
     as_table,
     check_has_probabilities,
@@ -133,9 +133,11 @@ def fit(
         earlier = load(resume) if resume is not None else None
         learned = learned_reading(earlier) if earlier is not None else None
         whole = open_data(data, how, learned, limit_for_fit(fitting.max_memory))
+        say_long(whole)
         given, dialect = values_of(whole), dialect_of(whole)
         saving = {} if checkpoint is None else {"checkpoint": target, "checkpoint_minutes": checkpoint}
-        words = ["sshiba", "fit", *map(shlex.quote, data), *as_options(how), "--resume", shlex.quote(target)]
+        limit = [] if fitting.max_memory is None else ["--max-memory", shlex.quote(fitting.max_memory)]
+        words = ["sshiba", "fit", *map(shlex.quote, data), *as_options(how), *limit, "--resume", shlex.quote(target)]
         to_go_on = f"Not finished. To go on: {' '.join(words)}"
         model = fitting.model(given) if earlier is None else fitting.going_on(earlier)
         stored = None if earlier is None else earlier.fitted_.reading
@@ -195,6 +197,7 @@ def impute(
             say_absent(used, columns_of(given))
         if isinstance(given, LongTable):
             check_growing(given, out, std)
+            say_long(given)
             impute_long(given, fitting, used, fit_rows, out, std)
         elif isinstance(given, FileViews):
             known = given if used is None else given.called(list(used.views_))

@@ -51,6 +51,12 @@ def is_long(given: Any) -> bool:
     return isinstance(given, LongTable | FileViews)
 
 
+def say_long(given: Any) -> None:
+    """Before a table is gone through for the first time, which may take a while."""
+    if isinstance(given, LongTable):
+        say(f"Reading {given.path!r} in parts, since it is large.")
+
+
 def check_growing(given: Any, *paths: str | None) -> None:
     """Refuse a file that cannot be written part by part where the rows come so."""
     for path in paths:

@@ -95,10 +95,11 @@ class ArrayRows:
 class ParquetRows:
     """A Parquet file, part by part; the first part tells the types of the columns."""
 
-    def __init__(self, path: str) -> None:
+    def __init__(self, where: Any) -> None:
+        """`where` is a path, or a file that is open."""
         import pyarrow.parquet
 
-        self.arrow, self.path = pyarrow, path
+        self.arrow, self.where = pyarrow, where
         self.writer: Any = None
         self.schema: Any = None
 
@@ -108,7 +109,7 @@ class ParquetRows:
         try:
             if self.writer is None:
                 self.schema = self._roomy(arrow.Schema.from_pandas(frame, preserve_index=named))
-                self.writer = arrow.parquet.ParquetWriter(self.path, self.schema)
+                self.writer = arrow.parquet.ParquetWriter(self.where, self.schema)
             self.writer.write_table(arrow.Table.from_pandas(frame, self.schema, preserve_index=named))
         except (arrow.ArrowInvalid, arrow.ArrowTypeError, KeyError) as error:
             raise FileError(f"{error} (a column whose cells change their kind: name a .csv file instead.)") from error

@@ -25,7 +25,7 @@ from .view_files import read_annotated
 GROWTH = 8  # bytes in memory for each of a text file, while it is read
 LONG = 200 * 2**20 * GROWTH  # bytes in memory, above which answers about rows are written part by part
 SHARE = 0.5  # of the memory that may be used, for the rows
-PART = 2**26  # bytes of rows that are answered at a time
+PART = 2**24  # bytes of rows that are answered at a time
 
 
 @dataclass(frozen=True, eq=False)
