@@ -349,31 +349,3 @@ def test_usage_errors_and_debug(folder: Path) -> None:
         shown = sshiba(name, "--help")
         assert shown.returncode == 0
         assert "Example: sshiba" in shown.stdout
-
-
-# ---------------------------------------------------------------------------------------------------- long tables
-
-
-def test_long_tables_are_filled_part_by_part(folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """With the size that counts as long lowered, since the real one is 200 MB."""
-    from typer.testing import CliRunner
-
-    from sshiba import cli
-    from sshiba.files import tables as files
-
-    monkeypatch.setattr(files, "LONG", 1000)
-    monkeypatch.setattr(files, "PART_ROWS", 17)
-    out, std = tmp_path / "filled.csv", tmp_path / "std.tsv"
-    arguments = ["impute", str(folder / "blood.csv"), "--index", "patient", "-o", str(out), "--std", str(std)]
-    done = CliRunner().invoke(cli.app, [*arguments, "--components", "4"])
-    assert done.exit_code == 0, done.output
-    before, after = (pd.read_csv(path, index_col="patient") for path in (folder / "blood.csv", out))
-    assert list(after.index) == list(before.index)
-    assert not after.isna().any().any()
-    for column in before:
-        seen = before[column].notna()
-        assert (before[column][seen] == after[column][seen]).all()
-    assert ((pd.read_csv(std, sep="\t", index_col="patient") > 0) == before.isna()).all().all()
-    again = CliRunner().invoke(cli.app, [*arguments[:4], "-o", str(tmp_path / "filled.parquet")])
-    assert again.exit_code == 1
-    assert not (tmp_path / "filled.parquet").exists()

@@ -10,20 +10,21 @@ import warnings
 from contextlib import AbstractContextManager
 from dataclasses import replace
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import pandas as pd
 import typer
 from rich.console import Console
 
+from ..core.scratch import RowsLostError
 from ..estimator import load
 from ..evaluate import holdout
 from ..evaluate import stability as find_stability
 from ..files.export import export_model
-from ..files.file_table import values_of
-from ..files.formats import TABLES, TEXTS, VIEWS, ending_of
+from ..files.formats import ANSWERS, TABLES, filled_endings
+from ..files.long_tables import LongTable
+from ..files.opening import FileViews, limit_for_answers, limit_for_fit, open_data, read_whole, values_of
 from ..files.reading_options import Reading
-from ..files.tables import LongTable, read_together
 from ..files.writing import check_target, write
 from ..fitting.restarts import ctrl_c
 from ..version import __version__
@@ -43,21 +44,26 @@ from .arguments import (
     expanded,
     given_options,
 )
+from .parts import check_growing, say_long, write_answers
 from .steps import (
     as_table,
     check_has_probabilities,
+    columns_of,
     dialect_of,
-    fitted,
+    fit_shown,
     impute_long,
     impute_tables,
+    impute_views,
     learned_reading,
     loaded,
     named_by_label,
-    read_new,
-    remember_reading,
+    open_new,
+    read_again,
+    reading_of,
+    say_absent,
     whole_labels,
 )
-from .terminal import PlainWords, describe, errors, plain_errors, print_scores, print_table, say, show_warning
+from .terminal import Once, PlainWords, describe, errors, plain_errors, print_scores, print_table, say, show_warning
 
 app = typer.Typer(
     cls=Commands,
@@ -91,6 +97,7 @@ def main(
     debugging = debug
     logged = logging.StreamHandler(sys.stderr)
     logged.setFormatter(PlainWords())
+    logged.addFilter(Once())
     logging.basicConfig(level=logging.WARNING, handlers=[logged])
     warnings.showwarning = show_warning
 
@@ -124,26 +131,35 @@ def fit(
             raise ValueError(f"--resume goes on with the settings of the model: leave out {', '.join(others)}.")
         check_target(target, force or target == resume)
         earlier = load(resume) if resume is not None else None
-        whole = read_together(data, how, learned_reading(earlier) if earlier is not None else None)
-        given = values_of(whole)
+        learned = learned_reading(earlier) if earlier is not None else None
+        whole = open_data(data, how, learned, limit_for_fit(fitting.max_memory))
+        say_long(whole)
+        given, dialect = values_of(whole), dialect_of(whole)
         saving = {} if checkpoint is None else {"checkpoint": target, "checkpoint_minutes": checkpoint}
+        limit = [] if fitting.max_memory is None else ["--max-memory", shlex.quote(fitting.max_memory)]
+        words = ["sshiba", "fit", *map(shlex.quote, data), *as_options(how), *limit, "--resume", shlex.quote(target)]
+        to_go_on = f"Not finished. To go on: {' '.join(words)}"
+        model = fitting.model(given) if earlier is None else fitting.going_on(earlier)
+        stored = None if earlier is None else earlier.fitted_.reading
+
+        def save() -> None:
+            model.fitted_ = replace(model.fitted_, reading=stored or reading_of(how, dialect))
+            model.save(target)
+
         with ctrl_c():  # a fit that is done is saved
-            if earlier is not None:
-                stored = earlier.fitted_.reading
-                device = earlier.device if fitting.device is None else fitting.device
-                settings = {"verbose": 1, "n_jobs": fitting.jobs, "max_time": fitting.max_time, "device": device}
-                model = earlier.set_params(**settings).resume(given, **saving)
-                model.fitted_ = replace(model.fitted_, reading=stored)
-            else:
-                model = fitted(given, fitting, **saving)
+            try:
+                fit_shown(model, given, goes_on=earlier is not None, **saving)
+            except RowsLostError:
+                if hasattr(model, "fitted_"):  # the best state so far
+                    save()
+                    say(f"Saved: {target}\n{to_go_on}")
+                raise
             with ctrl_c(anew=True):
-                remember_reading(model, how, dialect_of(whole))
-                model.save(target)
+                save()
         describe(model, errors)
         say(f"Saved: {target}")
         if not model.converged_ or len(model.inits_) < model.n_init:
-            words = ["sshiba", "fit", *map(shlex.quote, data), *as_options(how), "--resume", shlex.quote(target)]
-            say(f"Not finished. To go on: {' '.join(words)}")
+            say(to_go_on)
             if model.inits_["interrupted"].any():
                 raise typer.Exit(1)
 
@@ -159,28 +175,35 @@ def impute(
         str | None, typer.Option(help="File for the standard deviations: 0 for seen cells, none for strange columns.")
     ] = None,
     model: Annotated[str | None, typer.Option(help="Model file; without it one is fitted to the table itself.")] = None,
-    fit_rows: Annotated[int, typer.Option(min=100, help="Rows that are fitted of a table over 200 MB.")] = 20_000,
+    fit_rows: Annotated[int, typer.Option(min=100, help="Rows that are fitted of a text file over 200 MB.")] = 20_000,
     unseen: Unseen = UnseenLabels.missing,
     force: Force = False,
 ) -> None:
     """Fill the holes of a table; everything that was seen stays as it is.
 
-    Text files over 200 MB are never held as a whole: some of their rows are fitted, then all are filled, part by part.
+    Large files are never held as a whole: they are filled and written part by part. Of text files over 200 MB some
+    rows are fitted, of others all.
     """
     with plainly():
         if std is not None and std == out:
             raise ValueError("--out and --std are the same file.")
-        long = LongTable.of(data, how)
-        own_form = [ending_of(path) for path in data if ending_of(path) in VIEWS]
-        endings = TEXTS if long is not None else own_form[:1] or TABLES
         for path in (out, std):
             if path is not None:
-                check_target(path, force, endings)
+                check_target(path, force, filled_endings(data))
         used = loaded(model, unseen) if model else None
-        if long is not None:
-            impute_long(long, fitting, used, fit_rows, out, std)
+        learned = learned_reading(used) if used is not None else None
+        given = open_data(data, how, learned, limit_for_answers(fitting.max_memory))
+        if used is not None:
+            say_absent(used, columns_of(given))
+        if isinstance(given, LongTable):
+            check_growing(given, out, std)
+            say_long(given)
+            impute_long(given, fitting, used, fit_rows, out, std)
+        elif isinstance(given, FileViews):
+            known = given if used is None else given.called(list(used.views_))
+            impute_views(known, fitting, used, out, std)
         else:
-            impute_tables(data, how, fitting, used, out, std)
+            impute_tables(given, fitting, used, out, std)
 
 
 @app.command(
@@ -205,19 +228,22 @@ def predict(
     with plainly():
         if proba and std:
             raise ValueError("choose one of --proba and --std.")
-        check_target(out, force, TABLES)
+        check_target(out, force, ANSWERS)
         used = loaded(model, unseen)
-        given, dialect = read_new(used, new, how, target)
+        given, dialect = open_new(used, new, how, target)
+        check_growing(given, out)
         if proba:
             check_has_probabilities(used, target)
-            write(named_by_label(used, as_table(used.predict_proba(given, target, use_target))), out, dialect)
-            return
-        found = used.predict(given, target, return_std=True, use_target=use_target)
-        means, deviations = (as_table(part, target) for part in found)
-        means = whole_labels(used, means)
-        if std:
-            means = pd.concat([means, deviations.add_suffix(" std")], axis=1)
-        write(means, out, dialect)
+
+        def answer(part: Any) -> pd.DataFrame:
+            if proba:
+                return named_by_label(used, as_table(used.predict_proba(part, target, use_target)))
+            found = used.predict(part, target, return_std=True, use_target=use_target)
+            means, deviations = (as_table(values, target) for values in found)
+            means = whole_labels(used, means)
+            return pd.concat([means, deviations.add_suffix(" std")], axis=1) if std else means
+
+        write_answers(given, answer, out, dialect, "predicting")
 
 
 @app.command(cls=Command, epilog="Example: sshiba transform model.sshiba new.csv -o factors.csv")
@@ -232,10 +258,11 @@ def transform(
 ) -> None:
     """The factors of new rows."""
     with plainly():
-        check_target(out, force, TABLES)
+        check_target(out, force, ANSWERS)
         used = loaded(model, unseen)
-        given, dialect = read_new(used, new, how)
-        write(as_table(used.transform(given)), out, dialect)
+        given, dialect = open_new(used, new, how)
+        check_growing(given, out)
+        write_answers(given, lambda part: as_table(used.transform(part)), out, dialect, "finding factors")
 
 
 @app.command(cls=Command, epilog="Example: sshiba evaluate blood.csv --index patient")
@@ -253,7 +280,7 @@ def evaluate(
     with plainly():
         if out is not None:
             check_target(out, force, TABLES)
-        given = values_of(read_together(data, how))
+        given = values_of(read_whole(data, how))
         per = "feature" if columns else "view"
         scores = holdout(fitting.model(given), given, fraction, fitting.seed, per)
         words = "RMSE in standard deviations of a column; coverage of 90 % intervals"
@@ -291,7 +318,7 @@ def stability(
         used = load(model)
         if used.n_components_ == 0:
             raise ValueError("the model has no factors.")
-        found = find_stability(used, read_new(used, data, how)[0], refits, kind.value, seed, verbose=1)
+        found = find_stability(used, read_again(used, data, how), refits, kind.value, seed, verbose=1)
         words = f"Congruence with the factors of {found.refits}: mean and 90 % of them; stable from a mean of 0.95 on"
         print_table(found.table.replace({"stable": {True: "yes", False: "no"}}).reset_index(), words)
         if out is not None:
@@ -324,7 +351,7 @@ def report(
     with plainly():
         check_target(out, force, (".html", ".htm"))
         used = load(model)
-        given = None if not data else read_new(used, data, how)[0]
+        given = None if not data else read_again(used, data, how)
         used.report(out, given, fraction, title or Path(model).stem)
         say(f"Saved: {out}")
 

@@ -15,6 +15,7 @@ import pandas as pd
 import typer
 from typer.core import TyperCommand, TyperGroup
 
+from ..data.sources import RowSource
 from ..data.types import VIEW_TYPES
 from ..estimator import SSHIBA
 from ..files.formats import ENDINGS
@@ -30,7 +31,9 @@ class UnseenLabels(enum.StrEnum):
     error = "error"
 
 
-Tables = Annotated[list[str], typer.Argument(help=f"Files: {' '.join(ENDINGS)}; - is standard input.", metavar="FILE")]
+FILES = f"Files: {' '.join(ENDINGS)}, or a folder of Parquet files; - is standard input."
+NAMED = "Arrays are views that are called as their files, or NAME=FILE; one in HDF5 may be file.h5:array."
+Tables = Annotated[list[str], typer.Argument(help=f"{FILES} {NAMED}", metavar="FILE")]
 NewTables = Annotated[list[str], typer.Argument(help="Files with new rows; - is standard input.", metavar="FILE")]
 ModelFile = Annotated[str, typer.Argument(help="Model file, as written by fit.", metavar="MODEL")]
 Out = Annotated[str, typer.Option("--out", "-o", help="File to write; - is standard output.")]
@@ -56,12 +59,20 @@ class Fitting:
     jobs: int = 1
     max_time: float | None = None
     device: str | None = None
+    max_memory: str | None = None
 
     def model(self, given: Any) -> SSHIBA:
         """The model that is to be fitted to `given`."""
         views = dict(parse_view(text, given) for text in self.view) or None
         model = SSHIBA(self.components, views, self.restarts, keep=self.keep, device=self.device)
-        return model.set_params(random_state=self.seed, n_jobs=self.jobs, max_time=self.max_time)
+        limits = {"max_time": self.max_time, "max_memory": self.max_memory}
+        return model.set_params(random_state=self.seed, n_jobs=self.jobs, **limits)
+
+    def going_on(self, earlier: SSHIBA) -> SSHIBA:
+        """An interrupted model, with what may be another now."""
+        device = earlier.device if self.device is None else self.device
+        limits = {"max_time": self.max_time, "max_memory": self.max_memory}
+        return earlier.set_params(n_jobs=self.jobs, device=device, **limits)
 
 
 OPTIONS: dict[type, dict[str, Any]] = {
@@ -119,6 +130,14 @@ OPTIONS: dict[type, dict[str, Any]] = {
         "max_time": Annotated[float | None, typer.Option(min=0, help="Seconds for the fit.")],
         "device": Annotated[
             str | None, typer.Option(help="Where to compute: cuda, cuda:1 or cpu, with PyTorch.", metavar="NAME")
+        ],
+        "max_memory": Annotated[
+            str | None,
+            typer.Option(
+                help="Memory for the fit, such as 4GB; 60 % of what is free if not said. Rows that do not fit stay in "
+                "their files.",
+                metavar="SIZE",
+            ),
         ],
     },
 }
@@ -219,6 +238,8 @@ def parse_view(text: str, given: Any) -> tuple[str, Any]:
     columns, _, kind = rest.partition(":")
     if not equals or not name or not rest:
         raise ValueError(f"--view {text!r}: write NAME=columns:type, such as blood=hb,wbc:real.")
+    if isinstance(given, RowSource):
+        given = given.outline
     if not isinstance(given, pd.DataFrame):
         return name, _view_type(kind or columns, text)
     found: list[str] = []

@@ -11,20 +11,26 @@ from typing import Any
 import numpy as np
 import pandas as pd
 from pandas.api.types import is_float_dtype
-from rich.progress import Progress as BarProgress
 
+from ..core.machine import memory_limit
 from ..data.border import as_views
+from ..data.row_parts import holds_sources
+from ..data.sources import RowSource
 from ..data.sparse_tables import SparseTable, is_sparse_view
 from ..data.wording import first_few, quoted
 from ..estimator import SSHIBA, load
-from ..files.file_table import FileTable, values_of
+from ..files.file_table import FileTable
+from ..files.growing import growing
+from ..files.growing_views import growing_views
+from ..files.long_tables import LongTable
+from ..files.opening import FileViews, limit_for_answers, open_data, read_whole, values_of
 from ..files.reading_options import LearnedReading, Reading
-from ..files.tables import LongTable, read_together
 from ..files.text_files import Dialect
 from ..files.view_files import write_views
-from ..files.writing import growing, write
+from ..files.writing import write
 from .arguments import Fitting
-from .terminal import Expectation, errors, say
+from .parts import RowsBar
+from .terminal import Expectation, say
 
 MEMORY = 3  # times the numbers themselves
 
@@ -45,14 +51,28 @@ def learned_reading(model: SSHIBA) -> LearnedReading:
     return LearnedReading.of(model.fitted_.reading, schema.labels_by_column, schema.ranges_by_column)
 
 
-def read_new(
+def open_new(
     model: SSHIBA, paths: Sequence[str], how: Reading, target: str | None = None
 ) -> tuple[Any, Dialect | None]:
     """New rows as the model's own were read, and how their file is written, but for answers with names."""
-    whole = read_together(paths, how, learned_reading(model))
-    dialect = dialect_of(whole)
-    say_absent(model, values_of(whole), target)
-    return values_of(whole), None if dialect is None else replace(dialect, header=True)
+    given = open_data(paths, how, learned_reading(model), limit_for_answers())
+    if isinstance(given, FileViews):
+        given = given.called([name for name in model.views_ if name != target])
+    say_absent(model, columns_of(given), target)
+    dialect = dialect_of(given)
+    return given, None if dialect is None else replace(dialect, header=True)
+
+
+def read_again(model: SSHIBA, paths: Sequence[str], how: Reading) -> Any:
+    """The data of a model, in memory."""
+    given = values_of(read_whole(paths, how, learned_reading(model)))
+    say_absent(model, given)
+    return given
+
+
+def columns_of(given: Any) -> Any:
+    """A table with the columns of what is given, where it is one."""
+    return given.first.values if isinstance(given, LongTable) else values_of(given)
 
 
 def say_absent(model: SSHIBA, given: Any, target: str | None = None) -> None:
@@ -75,63 +95,73 @@ def say_absent(model: SSHIBA, given: Any, target: str | None = None) -> None:
 
 
 def dialect_of(whole: Any) -> Dialect | None:
-    return whole.dialect if isinstance(whole, FileTable) else None
+    table = whole.first if isinstance(whole, LongTable) else whole
+    return table.dialect if isinstance(table, FileTable) else None
 
 
-def remember_reading(model: SSHIBA, how: Reading, dialect: Dialect | None) -> None:
-    """Store with the model how its data were read, unless it knows."""
-    if model.fitted_.reading is None:
-        model.fitted_ = replace(model.fitted_, reading=LearnedReading(how, dialect, {}).to_json())
+def reading_of(how: Reading, dialect: Dialect | None) -> dict[str, Any]:
+    """How the data of a model were read, to be stored with it."""
+    return LearnedReading(how, dialect, {}).to_json()
 
 
 # ------------------------------------------------------------------------------------------------------ fitting
 
 
-def fitted(given: Any, fitting: Fitting, **saving: Any) -> SSHIBA:
-    """A fit with a progress bar, and before it what it will take."""
+def fitted(given: Any, fitting: Fitting) -> SSHIBA:
+    """A model fitted with a progress bar."""
     model = fitting.model(given)
-    tables = [given] if isinstance(given, pd.DataFrame) else list(as_views(given).values())
-    cells = sum(part.matrix.nnz if isinstance(part, SparseTable) else n_cells(part) for part in tables)
-    megabytes = cells * 8 * MEMORY / 2**20
-    if megabytes > 100:
+    fit_shown(model, given)
+    return model
+
+
+def fit_shown(model: SSHIBA, given: Any, goes_on: bool = False, **saving: Any) -> None:
+    """A fit, or one that goes on, with a progress bar, and before it what it will take."""
+    tables = [given] if isinstance(given, pd.DataFrame | RowSource) else list(as_views(given).values())
+    cells = sum(n_cells(part) for part in tables)
+    megabytes, room = cells * 8 * MEMORY / 2**20, memory_limit(model.max_memory) / 2**20
+    if megabytes > room and holds_sources(dict(enumerate(tables))):
+        say(f"{cells:,} cells: those that do not fit into {room:,.0f} MB of memory are read again in each sweep.")
+    elif megabytes > 100:
         say(f"{cells:,} cells: about {megabytes:,.0f} MB of memory.")
-    return model.set_params(verbose=1, callback=Expectation()).fit(given, **saving).set_params(callback=None)
+    model.set_params(verbose=1, callback=Expectation())
+    try:
+        (model.resume if goes_on else model.fit)(given, **saving)
+    finally:
+        model.set_params(callback=None)
+
+
+def n_cells(part: Any) -> int:
+    """Cells of a view, of a sparse one those that are stored."""
+    if isinstance(part, SparseTable):
+        return part.matrix.nnz
+    return part.n_rows * part.outline.shape[1] if isinstance(part, RowSource) else int(np.prod(part.shape))
 
 
 # ------------------------------------------------------------------------------------------------------ filling
 
 
-def impute_tables(
-    data: Sequence[str], how: Reading, fitting: Fitting, model: SSHIBA | None, out: str, std: str | None
-) -> None:
+def impute_tables(given: Any, fitting: Fitting, model: SSHIBA | None, out: str, std: str | None) -> None:
     """Tables, or files of views, which come back in their own form; without a model one is fitted to them."""
-    whole = read_together(data, how, learned_reading(model) if model else None)
-    given = values_of(whole)
-    if model is not None:
-        say_absent(model, given)
-    used = model or fitted(given, fitting)
-    if not isinstance(whole, FileTable):
-        views = as_views(whole)
+    values = values_of(given)
+    used = model or fitted(values, fitting)
+    if not isinstance(given, FileTable):
+        views = as_views(given)
         filled, deviations = used.impute(views, return_std=True)
-        write_views(whole, filled, out)
+        write_views(given, filled, out)
         if std is not None:
-            write_views(whole, deviations, std)
+            write_views(given, deviations, std)
         say_filled(sum(count_holes(part) for part in views.values()), sum(map(n_cells, views.values())))
         return
-    filled, deviations = used.impute(given, return_std=True)
-    table, rounded = whole.filled(filled)
-    write(table, out, whole.dialect, whole.sheet)
+    filled, deviations = used.impute(values, return_std=True)
+    table, rounded = given.filled(filled)
+    write(table, out, given.dialect, given.sheet)
     if std is not None:
-        write(whole.deviations(deviations), std, whole.dialect, whole.sheet)
-    say_filled(n_filled(whole, filled), whole.own.size, rounded)
+        write(given.deviations(deviations), std, given.dialect, given.sheet)
+    say_filled(n_filled(given, filled), given.own.size, rounded)
 
 
 def n_filled(table: FileTable, found: pd.DataFrame) -> int:
     return int((table.own.isna() & found[list(table.own)].notna()).to_numpy().sum())
-
-
-def n_cells(part: Any) -> int:
-    return int(np.prod(part.shape))
 
 
 def count_holes(part: Any) -> int:
@@ -148,28 +178,46 @@ def impute_long(
     long: LongTable, fitting: Fitting, model: SSHIBA | None, fit_rows: int, out: str, std: str | None
 ) -> None:
     """Part by part; the files appear when all of them are done."""
-    n_rows = long.count()
-    used = model
-    if used is None:
-        given = long.sample(fit_rows, n_rows, fitting.seed)
-        say(f"A long table: fitting {len(given):,} of its {n_rows:,} rows, filling all of them.")
-        used = fitted(given, fitting)
-    learned = learned_reading(used)
-    n_holes = n_cells = 0
+    n_rows = long.survey.n_rows
+    if model is None and long.is_text:
+        some = long.sample(fit_rows, fitting.seed)
+        say(f"A long table: fitting {len(some):,} of its {n_rows:,} rows, filling all of them.")
+        used = fitted(some, fitting)
+    else:
+        used = model or fitted(long.source(), fitting)
+    long = LongTable(long.path, long.how, learned_reading(used))
+    n_holes = cells = 0
     all_rounded: dict[Any, None] = {}
-    bar = BarProgress(*BarProgress.get_default_columns(), console=errors, disable=not errors.is_terminal)
-    dialect = long.dialect()
-    with bar, growing(out, dialect) as add, growing(std, dialect) as add_std:
-        task = bar.add_task("filling", total=n_rows)
-        for part in long.parts(learned):
+    dialect = dialect_of(long)
+    with RowsBar("filling", n_rows) as bar, growing(out, dialect) as add, growing(std, dialect) as add_std:
+        for _, part in long.parts_of_whole():
             filled, deviations = used.impute(part.values, return_std=True)
             table, rounded = part.filled(filled)
             add(table)
             add_std(part.deviations(deviations))
             all_rounded |= dict.fromkeys(rounded)
-            n_holes, n_cells = n_holes + n_filled(part, filled), n_cells + part.own.size
-            bar.update(task, advance=len(filled))
-    say_filled(n_holes, n_cells, list(all_rounded))
+            n_holes, cells = n_holes + n_filled(part, filled), cells + part.own.size
+            bar.advance(len(filled))
+    say_filled(n_holes, cells, list(all_rounded))
+
+
+def impute_views(given: FileViews, fitting: Fitting, model: SSHIBA | None, out: str, std: str | None) -> None:
+    """Views in files, part by part."""
+    used = model or fitted(given.views, fitting)
+    n_holes = cells = 0
+    with (
+        RowsBar("filling", given.n_rows) as bar,
+        growing_views(given, out) as add,
+        growing_views(given, std) as add_std,
+    ):
+        for part in given.parts():
+            filled, deviations = used.impute(part, return_std=True)
+            add(filled)
+            add_std(deviations)
+            n_holes += sum(count_holes(view) for view in part.values())
+            cells += sum(n_cells(view) for view in part.values())
+            bar.advance(len(next(iter(part.values()))))
+    say_filled(n_holes, cells)
 
 
 # ------------------------------------------------------------------------------------------------------ answers

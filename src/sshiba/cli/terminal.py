@@ -80,6 +80,20 @@ class PlainWords(logging.Formatter):
         return record.msg.said(options_here()) if isinstance(record.msg, Problem) else super().format(record)
 
 
+class Once(logging.Filter):
+    """Passes each line once, though it is true of many parts of a file."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.said: set[str] = set()
+
+    def filter(self, record: logging.LogRecord) -> bool:
+        words = record.getMessage()
+        new = words not in self.said
+        self.said.add(words)
+        return new
+
+
 def say(words: str) -> None:
     errors.print(words, highlight=False, markup=False, soft_wrap=True)
 

@@ -49,6 +49,9 @@ class Markers:
     texts: Counter[str]
     among_labels: bool  # is the rest of the column text, too?
 
+    def __add__(self, other: Markers) -> Markers:
+        return Markers(self.texts + other.texts, self.among_labels or other.among_labels)
+
 
 def without_markers(frame: pd.DataFrame, markers: frozenset[str] = MISSING) -> tuple[pd.DataFrame, dict[Any, Markers]]:
     """The frame with its markers missing (itself where it has none), and what they were in each column."""

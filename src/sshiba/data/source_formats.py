@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+from collections.abc import Iterator
 from itertools import accumulate
 from pathlib import Path
 from typing import Any
@@ -15,6 +17,7 @@ from .sources import (
     ChunkSource,
     FileArraySource,
     RowSource,
+    SourceError,
     WatchedFile,
     function_source,
     numbered,
@@ -23,6 +26,7 @@ from .wording import first_few
 
 ENDINGS = (".npy", ".parquet", ".zarr", ".h5", ".hdf5")
 BATCH_BYTES = 2**26  # of a Parquet file that are read at a time
+INSIDE = re.compile(r"(.+\.(?:h5|hdf5)):([^\\]+)", re.IGNORECASE)  # an array in a file: file.h5:name
 
 
 def find_source(value: Any, name: str) -> RowSource | None:
@@ -36,49 +40,86 @@ def find_source(value: Any, name: str) -> RowSource | None:
         return ArraySource(value, name)
     if package.startswith("dask"):
         return dask_source(value, name)
-    if isinstance(value, Path) or (isinstance(value, str) and Path(value).suffix.lower() in ENDINGS):
-        return path_source(Path(value), name)
+    if isinstance(value, Path) or (isinstance(value, str) and split_inside(value)[0].suffix.lower() in ENDINGS):
+        return path_source(value, name)
     if callable(value) and not hasattr(value, "__array__") and not hasattr(value, "shape"):
         return function_source(value, name)
     return None
 
 
-def path_source(path: Path, name: str) -> RowSource:
-    """A file by its name, or a folder of Parquet files."""
+def split_inside(path: str | Path) -> tuple[Path, str | None]:
+    """A path, and the name of the array inside the file where one is named: file.h5:name."""
+    found = None if Path(path).exists() else INSIDE.fullmatch(str(path))
+    return (Path(path), None) if found is None else (Path(found[1]), found[2])
+
+
+def path_source(given: str | Path, name: str) -> RowSource:
+    """A file by its name, an array inside it, or a folder of Parquet files."""
+    path, inside = split_inside(given)
     if not path.exists():
         raise FileNotFoundError(f"view {name!r}: there is no file {str(path)!r}.")
     ending = path.suffix.lower()
     if ending == ".npy":
-        array = np.load(path, mmap_mode="r", allow_pickle=False)
+        try:
+            array = np.load(path, mmap_mode="r", allow_pickle=False)
+        except (ValueError, OSError, EOFError) as error:
+            raise _damaged(path, name) from error
         return FileArraySource(array, name) if FileArraySource.can_read(array) else ArraySource(array, name)
     if ending == ".parquet" or (path.is_dir() and any(path.glob("**/*.parquet"))):
         return parquet_source(path, name)
     if ending == ".zarr":
-        import zarr
-
-        return ArraySource(zarr.open_array(str(path), mode="r"), name)
+        return zarr_source(path, name)
     if ending in (".h5", ".hdf5"):
-        return hdf5_source(path, name)
+        return hdf5_source(path, name, inside)
     raise ValueError(f"view {name!r}: {str(path)!r} is no .npy, .parquet, .zarr, .h5 or .hdf5. Read it, and give that.")
 
 
-def hdf5_source(path: Path, name: str) -> RowSource:
-    """The one array in a file of HDF5."""
+def _damaged(path: Path, name: str) -> ValueError:
+    ending = path.suffix.lower()
+    return ValueError(f"view {name!r}: {str(path)!r} is no {ending} file of numbers or text, or is damaged.")
+
+
+def zarr_source(path: Path, name: str) -> RowSource:
+    """A folder that is one array."""
+    try:
+        import zarr
+    except ImportError as error:
+        raise ImportError(f"view {name!r} is Zarr, which needs: pip install zarr.") from error
+    try:
+        source = ArraySource(zarr.open_array(str(path), mode="r"), name)
+    except (ValueError, OSError) as error:
+        raise ValueError(f"view {name!r}: {str(path)!r} is not one array of Zarr. Write one alone.") from error
+    described = next(file for file in (path / "zarr.json", path / ".zarray") if file.exists())
+    source.file = WatchedFile(str(described), name)  # chunks that vanish would be read as zeros
+    return source
+
+
+def hdf5_source(path: Path, name: str, inside: str | None = None) -> RowSource:
+    """The array of this name in a file of HDF5, or the only one in it."""
     try:
         import h5py
     except ImportError as error:
         raise ImportError(f"view {name!r} is HDF5, which needs: pip install h5py.") from error
-    file = h5py.File(path, "r")
+    try:
+        file = h5py.File(path, "r")
+    except OSError as error:
+        raise _damaged(path, name) from error
     arrays: list[Any] = []
     file.visititems(lambda _, item: arrays.append(item) if isinstance(item, h5py.Dataset) else None)
     arrays = [array for array in arrays if len(array.shape) in (1, 2)]
-    if len(arrays) != 1:
-        listed = first_few([array.name for array in arrays], 10)
-        raise ValueError(f"view {name!r}: {str(path)!r} holds the arrays {listed}. Give one: h5py.File(...)['name'].")
-    return ArraySource(arrays[0], name)
+    names = [array.name.removeprefix("/") for array in arrays]
+    if not names:
+        raise ValueError(f"view {name!r}: {str(path)!r} holds no array of rows by features.")
+    wanted = names if inside is None else [inside.removeprefix("/")]
+    if len(wanted) > 1 or wanted[0] not in names:
+        example = f"{path}:{names[0]}"
+        raise ValueError(
+            f"view {name!r}: {str(path)!r} holds the arrays {first_few(names, 10)}. Give one: {example!r}."
+        )
+    return ArraySource(arrays[names.index(wanted[0])], name)
 
 
-def parquet_source(path: Path, name: str) -> RowSource:
+def parquet_source(path: Path, name: str) -> ChunkSource:
     """A file, or a folder of files in the order of their names; rows come in batches."""
     try:
         from pyarrow import parquet
@@ -101,9 +142,10 @@ def parquet_source(path: Path, name: str) -> RowSource:
     def chunks(row: int) -> Chunks:
         first = max(int(np.searchsorted(edges, row, "right")) - 1, 0)
         for (i, group, _), start in list(zip(groups, edges))[first:]:
-            for batch in files[i].iter_batches(step, row_groups=[group]):
-                watched[i].check()
+            for batch in _batches(files[i], step, group, watched[i]):
                 frame = batch.to_pandas()
+                if names is None:
+                    frame.index = pd.RangeIndex(int(start), int(start) + len(frame))
                 yield int(start), frame
                 start += len(frame)
 
@@ -113,6 +155,17 @@ def parquet_source(path: Path, name: str) -> RowSource:
         parts = [file.read(columns=stored, use_pandas_metadata=True).to_pandas().index for file in files]
         names = parts[0].append(parts[1:])
     return ChunkSource(name, chunks, int(edges[-1]), outline, "frame", names)
+
+
+def _batches(file: Any, n_rows: int, group: int, watched: WatchedFile) -> Iterator[Any]:
+    """The rows of one group of a Parquet file, some at a time."""
+    try:
+        for batch in file.iter_batches(n_rows, row_groups=[group]):
+            watched.check()
+            yield batch
+    except (OSError, ValueError) as error:  # Arrow's are such
+        watched.check()
+        raise SourceError(f"view {watched.name!r}: {watched.path!r} can no longer be read: {error}.") from error
 
 
 def dask_source(value: Any, name: str) -> RowSource:

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
+from ..data.markers import Markers
 from .number_marks import NumberFormat
 from .text_files import Dialect
 
@@ -24,6 +25,7 @@ class FileTable:
     formats: Mapping[Any, NumberFormat] = field(default_factory=dict)
     whole: frozenset = frozenset()  # columns of whole numbers
     sheet: str | None = None  # of a workbook
+    taken: Mapping[Any, Markers] = field(default_factory=dict)  # the texts of each column that were taken for missing
 
     @property
     def own(self) -> pd.DataFrame:
@@ -67,7 +69,3 @@ class FileTable:
 
 def _written(value: Any, how: NumberFormat) -> str:
     return how.write(float(value)) if isinstance(value, int | float | np.number) else str(value)
-
-
-def values_of(part: Any) -> Any:
-    return part.values if isinstance(part, FileTable) else part

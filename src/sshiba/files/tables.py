@@ -4,17 +4,18 @@ from __future__ import annotations
 
 import logging
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 from zipfile import BadZipFile
 
-import numpy as np
 import pandas as pd
 
 from ..data.dates import date_columns, date_orders, features_of_dates
 from ..data.markers import Markers, is_text, tell_markers, without_markers
+from ..data.source_formats import parquet_source
 from ..data.spellings import normalise_labels
 from ..data.wording import first_few, the_one
 from .file_table import FileTable
@@ -22,13 +23,10 @@ from .formats import NO_NAME, STREAM, TEXTS, FileError, ending_of, needing
 from .joining import side_by_side
 from .number_marks import AmbiguousMarksError, NumberColumn, NumberFormat, read_numbers
 from .reading_options import LearnedReading, Reading
-from .text_files import Dialect, TextFile, file_size
+from .text_files import Dialect, TextFile
 from .view_files import read_views
 
 logger = logging.getLogger("sshiba")
-
-LONG = 200 * 2**20  # bytes of a text file that is read in parts
-PART_ROWS = 20_000
 
 
 # ------------------------------------------------------------------------------------------------------ reading
@@ -42,17 +40,18 @@ def read(path: str, how: Reading, learned: LearnedReading | None = None) -> Any:
 def read_together(paths: Sequence[str], how: Reading, learned: LearnedReading | None = None) -> Any:
     """One table from several files, side by side: rows by name where they have names, else by place."""
     raw = [_read_raw(path, how, learned) for path in paths]
-    if len(raw) == 1 and not isinstance(raw[0], _Raw):
+    if len(raw) == 1 and not isinstance(raw[0], RawTable):
         return raw[0]
-    if not all(isinstance(part, _Raw) for part in raw):
+    if not all(isinstance(part, RawTable) for part in raw):
         raise FileError("several files must all be tables: .csv, .tsv, .parquet, .feather or .xlsx.")
-    dropped = _columns_to_drop(how.drop, [name for part in raw for name in part.frame], paths)
-    parts = [_as_table(part, how, learned, dropped) for part in raw]
+    dropped = columns_to_drop(how.drop, [name for part in raw for name in part.frame], paths)
+    parts = [make_table(part, how, learned, dropped) for part in raw]
+    tell_taken((part.taken for part in parts), how if learned is None else joined(how, learned.how))
     return parts[0] if len(parts) == 1 else side_by_side(parts, paths)
 
 
 @dataclass(frozen=True, eq=False)
-class _Raw:
+class RawTable:
     """A table before its cells mean anything."""
 
     path: str
@@ -63,19 +62,26 @@ class _Raw:
 
 def _read_raw(path: str, how: Reading, learned: LearnedReading | None) -> Any:
     ending = ending_of(path)
-    try:
-        if path != STREAM and not Path(path).exists():
-            raise FileNotFoundError
+    with readable(path, ending):
         if ending in TEXTS:
-            file = _open_text(path, how, learned)
-            return _Raw(path, next(file.texts()), file.dialect)
+            file = open_text(path, how, learned)
+            return RawTable(path, next(file.texts()), file.dialect)
         if ending == ".parquet":
-            return _Raw(path, needing("parquet", lambda: pd.read_parquet(path)), None)
+            return RawTable(path, needing("parquet", lambda: _read_parquet(path)), None)
         if ending == ".feather":
-            return _Raw(path, needing("parquet", lambda: pd.read_feather(path)), None)
+            return RawTable(path, needing("parquet", lambda: pd.read_feather(path)), None)
         if ending == ".xlsx":
             return needing("excel", lambda: _read_workbook(path, how, learned))
         return read_views(path, ending)
+
+
+@contextmanager
+def readable(path: str, ending: str) -> Iterator[None]:
+    """What is wrong with a file, in one sentence."""
+    try:
+        if path != STREAM and not Path(path).exists():
+            raise FileNotFoundError
+        yield
     except FileNotFoundError:
         raise FileError(f"there is no file {path!r}.") from None
     except PermissionError:
@@ -88,7 +94,15 @@ def _read_raw(path: str, how: Reading, learned: LearnedReading | None) -> Any:
         raise FileError(f"{path!r} cannot be read: it is no {ending} file, or is damaged.") from error
 
 
-def _read_workbook(path: str, how: Reading, learned: LearnedReading | None) -> _Raw:
+def _read_parquet(path: str) -> pd.DataFrame:
+    """A file, or all files of a folder, one below the other."""
+    if not Path(path).is_dir():
+        return pd.read_parquet(path)
+    source = parquet_source(Path(path), Path(path).stem)
+    return source.read(0, source.n_rows)
+
+
+def _read_workbook(path: str, how: Reading, learned: LearnedReading | None) -> RawTable:
     """One sheet: that which is named, now or for the model, or the first."""
     with pd.ExcelFile(path) as book:
         sheets = [str(name) for name in book.sheet_names]
@@ -100,16 +114,16 @@ def _read_workbook(path: str, how: Reading, learned: LearnedReading | None) -> _
             words = "%r has %d sheets, and the first, %r, is read; --sheet names another: %s."
             logger.warning(words, path, len(sheets), sheets[0], first_few(sheets[1:], 10))
         sheet = sheet or sheets[0]
-        return _Raw(path, book.parse(sheet, keep_default_na=False, na_values=[""]), None, sheet)
+        return RawTable(path, book.parse(sheet, keep_default_na=False, na_values=[""]), None, sheet)
 
 
-def _open_text(path: str, how: Reading, learned: LearnedReading | None) -> TextFile:
+def open_text(path: str, how: Reading, learned: LearnedReading | None) -> TextFile:
     usual = learned.dialect if learned is not None else None
     no_header = how.no_header or (learned is not None and learned.how.no_header)
     return TextFile.open(path, how.separator, how.encoding, usual, not no_header)
 
 
-def _columns_to_drop(asked: Sequence[str], columns: Sequence[Any], paths: Sequence[str]) -> set[Any]:
+def columns_to_drop(asked: Sequence[str], columns: Sequence[Any], paths: Sequence[str]) -> set[Any]:
     """The columns that are named, one by one or with commas between them."""
     by_text = {str(name): name for name in columns}
     names = [part for text in asked for part in ([text] if text in by_text else text.split(","))]
@@ -121,12 +135,12 @@ def _columns_to_drop(asked: Sequence[str], columns: Sequence[Any], paths: Sequen
     return {by_text[name] for name in names}
 
 
-def _as_table(raw: _Raw, how: Reading, learned: LearnedReading | None, dropped: set[Any]) -> FileTable:
+def make_table(raw: RawTable, how: Reading, learned: LearnedReading | None, dropped: set[Any]) -> FileTable:
     """Rows named, cells understood."""
     if learned is not None:
         earlier = {part for text in learned.how.drop for part in (text, *text.split(","))}
         dropped = dropped | {name for name in raw.frame if str(name) in earlier}
-        how = _joined(how, learned.how)
+        how = joined(how, learned.how)
     name_column = _name_column(raw, how, learned)
     frame = raw.frame
     if name_column is not None:
@@ -141,14 +155,14 @@ def _as_table(raw: _Raw, how: Reading, learned: LearnedReading | None, dropped: 
     levels = learned.levels if learned is not None else {}
     formats: dict[Any, NumberFormat] = {}
     if raw.dialect is None:
-        values, dialect = _meant(frame, how), None
+        (values, taken), dialect = _meant(frame, how), None
         values = values.copy(deep=False)
         for name, known in levels.items():
-            if known is not None and name in values:
+            if known and name in values:
                 values[name] = _known_labels(values[name], known)
         whole = frozenset(name for name in values if _is_whole(values[name]))
     else:
-        values, formats, decimal = _understood(frame, raw, how, learned)
+        values, formats, decimal, taken = _understood(frame, raw, how, learned)
         dialect = replace(raw.dialect, decimal=decimal)
         whole = frozenset(name for name, one in formats.items() if one.whole)
     if how.normalise_labels:
@@ -161,10 +175,10 @@ def _as_table(raw: _Raw, how: Reading, learned: LearnedReading | None, dropped: 
         values = features_of_dates(values, orders)
         if dialect is not None:
             dialect = replace(dialect, day_first=the_one(orders.values()))
-    return FileTable(raw.frame, values, name_column, dialect, formats, whole, raw.sheet)
+    return FileTable(raw.frame, values, name_column, dialect, formats, whole, raw.sheet, taken)
 
 
-def _joined(how: Reading, learned: Reading) -> Reading:
+def joined(how: Reading, learned: Reading) -> Reading:
     """What is said now, and what was said for the model where nothing is said now."""
     return replace(
         how,
@@ -175,7 +189,7 @@ def _joined(how: Reading, learned: Reading) -> Reading:
     )
 
 
-def _name_column(raw: _Raw, how: Reading, learned: LearnedReading | None) -> Any:
+def _name_column(raw: RawTable, how: Reading, learned: LearnedReading | None) -> Any:
     """Where the names of the rows are: as said now, as for the model, or a first column without a name."""
     by_text = {str(name): name for name in raw.frame}
     if how.index is not None:
@@ -190,12 +204,12 @@ def _name_column(raw: _Raw, how: Reading, learned: LearnedReading | None) -> Any
     return raw.frame.columns[0] if _first_names_rows(raw) else None
 
 
-def _first_names_rows(raw: _Raw) -> bool:
+def _first_names_rows(raw: RawTable) -> bool:
     """Is the first column one without a name, as R and pandas write the names of rows?"""
     return raw.frame.shape[1] > 1 and raw.frame.columns[0] in ("", NO_NAME)
 
 
-def _is_no_measurement(raw: _Raw, name: Any) -> bool:
+def _is_no_measurement(raw: RawTable, name: Any) -> bool:
     """A column without a name that is empty, or holds names of rows where others were asked for."""
     unnamed = str(name) == "" and raw.dialect is not None and bool((raw.frame[name] == "").all())
     return unnamed or (_first_names_rows(raw) and name == raw.frame.columns[0])
@@ -209,15 +223,14 @@ def _is_whole(column: pd.Series) -> bool:
     return pd.api.types.is_float_dtype(column.dtype) and len(seen) > 0 and bool((seen == seen.round()).all())
 
 
-def _meant(frame: pd.DataFrame, how: Reading) -> pd.DataFrame:
-    """A table that has numbers of its own: markers that are named are missing."""
+def _meant(frame: pd.DataFrame, how: Reading) -> tuple[pd.DataFrame, dict[Any, Markers]]:
+    """A table that has numbers of its own: markers that are named are missing; and which were found."""
     frame, taken = without_markers(frame, how.markers)
-    _tell_markers(taken, how)
     for place, dtype in enumerate(frame.dtypes):
         if how.not_missing and is_text(dtype):
             frame.isetitem(place, _labels(frame.iloc[:, place], how).array)
     numbers = _numbers_among(how.missing)
-    return frame.mask(frame.isin(numbers)) if numbers else frame
+    return frame.mask(frame.isin(numbers)) if numbers else frame, taken
 
 
 def _numbers_among(markers: Sequence[str]) -> list[float]:
@@ -225,9 +238,9 @@ def _numbers_among(markers: Sequence[str]) -> list[float]:
 
 
 def _understood(
-    texts: pd.DataFrame, raw: _Raw, how: Reading, learned: LearnedReading | None
-) -> tuple[pd.DataFrame, dict[Any, NumberFormat], str]:
-    """What the cells of a text file mean: numbers where all of a column are numbers, else text."""
+    texts: pd.DataFrame, raw: RawTable, how: Reading, learned: LearnedReading | None
+) -> tuple[pd.DataFrame, dict[Any, NumberFormat], str, dict[Any, Markers]]:
+    """What the cells of a text file mean: numbers where all of a column are numbers, else text; and their markers."""
     assert raw.dialect is not None
     index, texts = texts.index, texts.reset_index(drop=True)  # names of rows may repeat
     levels = learned.levels if learned is not None else {}
@@ -256,16 +269,19 @@ def _understood(
             columns[name] = cells.mask(cells.isin(markers_as_numbers)) if markers_as_numbers else cells
         else:
             own = levels.get(name)
-            columns[name] = _labels(column, how) if own is None else _known_labels(column, own)
-    taken = {name: Counter(texts[name][column.isna() & (texts[name] != "")]) for name, column in seen.items()}
-    _tell_markers({name: Markers(own, name not in read) for name, own in taken.items() if own}, how)
+            columns[name] = _known_labels(column, own) if own else _labels(column, how)
+    marked = {name: Counter(texts[name][column.isna() & (texts[name] != "")]) for name, column in seen.items()}
+    taken = {name: Markers(own, name not in read) for name, own in marked.items() if own}
     values = pd.DataFrame({place: column.array for place, column in enumerate(columns.values())}, index=index)
     values.columns = texts.columns
-    return values, {name: form for name, (_, form) in read.items()}, decimal
+    return values, {name: form for name, (_, form) in read.items()}, decimal, taken
 
 
-def _tell_markers(taken: Mapping[Any, Markers], how: Reading) -> None:
-    """Files write NA and null for missing; only None may well be a label, unless the user named it."""
+def tell_taken(parts: Iterable[Mapping[Any, Markers]], how: Reading) -> None:
+    """What was taken for missing. Files write NA and null for it; only None may well be a label, unless it is named."""
+    taken: dict[Any, Markers] = {}
+    for part in parts:
+        taken |= {name: own + taken[name] if name in taken else own for name, own in part.items()}
     tell_markers(taken, {"None"} - set(how.missing))
 
 
@@ -291,45 +307,3 @@ def _known_labels(column: pd.Series, levels: tuple) -> pd.Series:
 def _are_codes(known: pd.Series) -> bool:
     """Numbers with leading zeros, such as 007, are names."""
     return bool(known.str.match(r"^\s*0\d").any())
-
-
-# --------------------------------------------------------------------------------------------- larger than memory
-
-
-@dataclass(frozen=True)
-class LongTable:
-    """A text file too large to hold: its rows come in parts."""
-
-    path: str
-    how: Reading
-
-    @classmethod
-    def of(cls, paths: Sequence[str], how: Reading) -> LongTable | None:
-        """One text file of at least LONG bytes, or None."""
-        if len(paths) != 1 or paths[0] == STREAM or ending_of(paths[0]) not in TEXTS or not Path(paths[0]).is_file():
-            return None
-        return cls(paths[0], how) if file_size(paths[0]) >= LONG else None
-
-    def parts(self, learned: LearnedReading | None = None) -> Iterator[FileTable]:
-        """Some rows at a time; rows without names are numbered through. Marks found in one part hold for the next."""
-        file = _open_text(self.path, self.how, learned)
-        dropped = _columns_to_drop(self.how.drop, file.names, [self.path])
-        for texts in file.texts(PART_ROWS):
-            part = _as_table(_Raw(self.path, texts, file.dialect), self.how, learned, dropped)
-            learned = learned or LearnedReading(Reading(), part.dialect, {})
-            yield part
-
-    def count(self) -> int:
-        return _open_text(self.path, self.how, None).count_rows()
-
-    def dialect(self) -> Dialect:
-        """How the file is written, as its first rows tell."""
-        found = next(self.parts()).dialect
-        assert found is not None
-        return found
-
-    def sample(self, n: int, n_rows: int, seed: int = 0) -> pd.DataFrame:
-        """About n rows, some of every part."""
-        rng = np.random.default_rng(seed)
-        share = n / max(n, n_rows)
-        return pd.concat([part.values[rng.random(len(part.values)) < share] for part in self.parts()])

@@ -171,12 +171,6 @@ class TextFile:
         words = f"{self.path!r} has lines of different lengths ({how})"
         raise FileError(f"{words}: mend them, quote their text, or name the separator with --sep.") from None
 
-    def count_rows(self) -> int:
-        """Lines, but for those that are no rows."""
-        others = int(self.dialect.header) + int(self.dialect.says_separator)
-        with _opened(self.path) as file:
-            return sum(block.count(b"\n") for block in iter(lambda: file.read(BLOCK), b"")) - others
-
 
 def _opened(path: str) -> IO[bytes]:
     return gzip.open(path) if path.lower().endswith(".gz") else open(path, "rb")  # type: ignore[return-value]

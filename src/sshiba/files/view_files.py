@@ -17,7 +17,7 @@ from .formats import FileError, ending_of, needing
 
 def read_views(path: str, ending: str) -> Any:
     """A dict of arrays, a MuData or an AnnData."""
-    return _read_npz(path) if ending == ".npz" else _read_annotated(path, ending)
+    return _read_npz(path) if ending == ".npz" else read_annotated(path, ending)
 
 
 def _read_npz(path: str) -> dict[str, np.ndarray]:
@@ -31,17 +31,19 @@ def _read_npz(path: str) -> dict[str, np.ndarray]:
     return views
 
 
-def _read_annotated(path: str, ending: str) -> Any:
+def read_annotated(path: str, ending: str, backed: str | None = None) -> Any:
+    """A MuData or an AnnData; backed="r": its matrices stay in the file."""
+
     def load() -> Any:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", FutureWarning)  # mudata's own, which users cannot mend
             if ending == ".h5mu":
                 import mudata
 
-                return mudata.read_h5mu(path)
+                return mudata.read_h5mu(path, backed=backed)
             import anndata
 
-            return anndata.read_h5ad(path)
+            return anndata.read_h5ad(path, backed=backed)
 
     if not Path(path).is_file():
         raise IsADirectoryError(path)
