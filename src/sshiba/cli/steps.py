@@ -117,7 +117,7 @@ def fitted(given: Any, fitting: Fitting) -> SSHIBA:
 def fit_shown(model: SSHIBA, given: Any, goes_on: bool = False, **saving: Any) -> None:
     """A fit, or one that goes on, with a progress bar, and before it what it will take."""
     tables = [given] if isinstance(given, pd.DataFrame | RowSource) else list(as_views(given).values())
-    cells = sum(n_cells(part) for part in tables)
+    cells = sum(part.matrix.nnz if isinstance(part, SparseTable) else n_cells(part) for part in tables)
     megabytes, room = cells * 8 * MEMORY / 2**20, memory_limit(model.max_memory) / 2**20
     if megabytes > room and holds_sources(dict(enumerate(tables))):
         say(f"{cells:,} cells: those that do not fit into {room:,.0f} MB of memory are read again in each sweep.")
@@ -131,9 +131,6 @@ def fit_shown(model: SSHIBA, given: Any, goes_on: bool = False, **saving: Any) -
 
 
 def n_cells(part: Any) -> int:
-    """Cells of a view, of a sparse one those that are stored."""
-    if isinstance(part, SparseTable):
-        return part.matrix.nnz
     return part.n_rows * part.outline.shape[1] if isinstance(part, RowSource) else int(np.prod(part.shape))
 
 
