@@ -377,7 +377,7 @@ def working_width(view: AnyView, spec: ViewSpec) -> float:
     if view.is_sparse:
         stored = view.nbytes / max(view.n_rows, 1)
         return max(stored, 8 * min(spec.n_features, WIDE)) * SPARSE_SHARE / 32
-    return (3 if spec.likelihood.latent else view.dtype == "float32") * spec.n_features
+    return (4 if spec.likelihood.latent else view.dtype == "float32") * spec.n_features
 
 
 def outline_of(block: Block) -> Block:
