@@ -162,7 +162,7 @@ def find_device(name: str | None) -> Device:
         if int(number[1] or 0) >= n_devices:
             raise ValueError(f"device={name!r}: there are {n_devices} CUDA devices, counted from cuda:0. {instead}")
         memory = torch.cuda.get_device_properties(name).total_memory
-    return Device(name, block_bytes=min(2**32, memory // 16), part_bytes=2**29, worth_a_block=2e9)
+    return Device(name, block_bytes=min(2**32, memory // 40), part_bytes=2**29, worth_a_block=2e9)
 
 
 def device_for(name: str | None, data: Iterable[AnyView]) -> Device:
