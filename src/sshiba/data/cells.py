@@ -222,17 +222,26 @@ def observed_mask(values: np.ndarray) -> np.ndarray:
 
 
 def standardise(
-    values: np.ndarray, centre: np.ndarray, scale: np.ndarray, dtype: Any, complete: bool = False
+    values: np.ndarray,
+    centre: np.ndarray,
+    scale: np.ndarray,
+    dtype: Any,
+    complete: bool = False,
+    own: bool = False,
 ) -> np.ndarray:
-    """(values - centre) / scale in float64, then cast: the working copy; 0 at holes, if there are any."""
-    target = np.empty(values.shape, dtype)
+    """(values - centre) / scale in float64, then cast: the working copy; 0 at holes, unless there are none.
+
+    `own`: nobody else has the values, and they may be written over.
+    """
+    target = values if own and values.dtype == np.dtype(dtype) else np.empty(values.shape, dtype)
     step = max(1, CACHED_CELLS // max(1, values.shape[1]))
     for start in range(0, len(values), step):
         rows = slice(start, start + step)
-        cells = np.subtract(values[rows], centre, dtype=np.float64, casting="unsafe")
-        cells = np.divide(cells, scale, out=cells if target.dtype != np.float64 else target[rows])
+        out = target[rows] if target.dtype == np.float64 else None
+        cells = np.subtract(values[rows], centre, out=out, dtype=np.float64, casting="unsafe")
+        cells /= scale
         if not complete:
             cells[np.isnan(cells)] = 0
-        if target.dtype != np.float64:
+        if out is None:
             target[rows] = cells
     return target

@@ -143,6 +143,9 @@ def _stream(view: View, table: Table, name: str, coding: Coding, dtype: Any, chu
     """A view whose rows are coded as they are read."""
 
     def read_rows(start: int, stop: int) -> CodedView:
+        block = table.read_block(start, stop) if view.takes_blocks else None
+        if block is not None:
+            return view.encode_block(block, coding, dtype, complete)
         return view.encode_again(table.read(start, stop), name, coding, dtype, complete)
 
     empty = view.encode(table.read(0, 0), name, coding, dtype)

@@ -35,6 +35,10 @@ class RowSource(ABC):
     def read(self, start: int, stop: int) -> pd.DataFrame:
         """Rows that follow one another. Raises SourceError where they are not what they were."""
 
+    def read_block(self, start: int, stop: int) -> np.ndarray | None:
+        """The same as one array of floats that nobody else has; None where rows are not stored so."""
+        return None
+
     @property
     def row_bytes(self) -> int:
         """About what a row takes in memory."""
@@ -73,7 +77,11 @@ class NamedRows(RowSource):
 
     def read(self, start: int, stop: int) -> pd.DataFrame:
         found = self.array.read(start, stop)
-        return found.set_axis(self.outline.columns, axis=1).set_axis(self.names[start:stop])
+        found.index, found.columns = self.names[start:stop], self.outline.columns
+        return found
+
+    def read_block(self, start: int, stop: int) -> np.ndarray | None:
+        return self.array.read_block(start, stop)
 
 
 # ----------------------------------------------------------------------------------------------------- arrays
@@ -96,12 +104,19 @@ class ArraySource(RowSource):
         self.file = None if path is None else WatchedFile(path, name)
 
     def read(self, start: int, stop: int) -> pd.DataFrame:
+        return numbered(self._values(start, stop), start)
+
+    def read_block(self, start: int, stop: int) -> np.ndarray | None:
+        is_copy = self.array.dtype.kind == "f" and len(self.array.shape) == 2 and not isinstance(self.array, np.ndarray)
+        return self._values(start, stop) if is_copy else None
+
+    def _values(self, start: int, stop: int) -> np.ndarray:
         if self.file is not None:
             self.file.check()
         values = np.asarray(self._cut(start, stop))
         if len(values) != stop - start:
             raise SourceError(f"view {self.name!r} has fewer rows than when its reading began.")
-        return numbered(values, start)
+        return values
 
     def _cut(self, start: int, stop: int) -> Any:
         try:
@@ -126,6 +141,9 @@ class FileArraySource(ArraySource):
         if not isinstance(array, np.memmap) or array.filename is None or array.dtype.hasobject:
             return False
         return array.ndim in (1, 2) and array.flags.c_contiguous
+
+    def read_block(self, start: int, stop: int) -> np.ndarray | None:
+        return self._values(start, stop) if self.array.dtype.kind == "f" and self.array.ndim == 2 else None
 
     def _cut(self, start: int, stop: int) -> np.ndarray:
         assert self.file is not None

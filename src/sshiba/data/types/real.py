@@ -50,6 +50,7 @@ class Real(View):
 
     likelihood = Gaussian()
     takes_tensors = True
+    takes_blocks = True
 
     @property
     def noise_model(self) -> float | str:
@@ -106,8 +107,12 @@ class Real(View):
 
     def encode_again(self, frame: pd.DataFrame, name: str, coding: Coding, dtype: Any, complete: bool) -> CodedView:
         values = read_numbers(frame, name, ())
-        target = standardise(values, coding.centre, coding.scale, dtype, complete)
-        return CodedView(target, None if complete else shrink_mask(observed_mask(values)))
+        observed = None if complete else shrink_mask(observed_mask(values))
+        return CodedView(standardise(values, coding.centre, coding.scale, dtype, complete), observed)
+
+    def encode_block(self, values: np.ndarray, coding: Coding, dtype: Any, complete: bool) -> CodedView:
+        observed = None if complete else shrink_mask(observed_mask(values))
+        return CodedView(standardise(values, coding.centre, coding.scale, dtype, complete, own=True), observed)
 
     def encode_tensor(self, tensor: Any, name: str, coding: Coding, dtype: Any) -> CodedView:
         target, observed = standardise_there(tensor, coding.centre, coding.scale, dtype)

@@ -38,6 +38,7 @@ class View(ABC):
 
     likelihood: ClassVar[Likelihood]  # its mathematics
     takes_tensors: ClassVar[bool] = False  # can values be coded on the device where they are?
+    takes_blocks: ClassVar[bool] = False  # can rows that were checked before be coded as one array?
     mofa_likelihood: ClassVar[str] = "gaussian"  # what MOFA would call it; of x itself where MOFA has nothing like it
 
     @property
@@ -66,6 +67,10 @@ class View(ABC):
     @abstractmethod
     def encode(self, frame: pd.DataFrame, name: str, coding: Coding, dtype: Any) -> CodedView:
         """Check the user's values, some rows of them, and code them as `coding` says."""
+
+    def encode_block(self, values: np.ndarray, coding: Coding, dtype: Any, complete: bool) -> CodedView:
+        """The same as `encode_again` of an array that nobody else has."""
+        raise NotImplementedError
 
     def encode_again(self, frame: pd.DataFrame, name: str, coding: Coding, dtype: Any, complete: bool) -> CodedView:
         """The same of rows that were checked when their coding was learned, and perhaps found to have no holes."""
