@@ -59,6 +59,19 @@ def one_blas_thread() -> Iterator[None]:
         yield
 
 
+@contextmanager
+def leave_one_thread() -> Iterator[None]:
+    """BLAS on all threads but one, which reads meanwhile: a thread without a core keeps the others waiting."""
+    n = n_threads()
+    if n < 2:
+        yield
+        return
+    with BLAS.limit(limits=n - 1):
+        let_others_set()
+        yield
+    let_others_set()
+
+
 def in_threads(job: Callable[..., Any], *arguments: Sequence[Any]) -> Iterator[Any]:
     """`map` on all threads, each with one BLAS thread.
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import nullcontext
 from dataclasses import dataclass, replace
 from functools import partial, reduce
 from math import inf
@@ -25,7 +26,7 @@ from ..core.spec import ModelSpec, ViewSpec
 from ..core.start import WIDE, random_posterior
 from ..core.state import Array, LatentX, Posterior, Stats
 from ..core.streamed import AnyView, StreamedView
-from ..core.threads import in_threads, read_ahead
+from ..core.threads import in_threads, leave_one_thread, read_ahead
 from .gram import Cross, Gram, gram_step, static_columns, take_cross, take_gram
 from .patterns import arrange_rows
 from .placed import PlacedBlocks, Room
@@ -241,10 +242,11 @@ class MemoryRows:
                 # BLAS; rows that are read come one block at a time.
                 by_block = not part.summary.shared or any(is_sparse(view.target) for view in part.summary.views)
                 run = in_threads if by_block and len(blocks) > 1 and self.device.is_host and self.in_memory else map
-                for q, own in run(partial(local_step, messages=messages, hold_x=hold_x, known=cov), blocks, old):
-                    x.append(keep(q))
-                    stats = own if stats is None else stats + own
-                    del own  # before the next block needs its memory
+                with nullcontext() if self.in_memory or by_block else leave_one_thread():
+                    for q, own in run(partial(local_step, messages=messages, hold_x=hold_x, known=cov), blocks, old):
+                        x.append(keep(q))
+                        stats = own if stats is None else stats + own
+                        del own  # before the next block needs its memory
             assert stats is not None  # a part has at least one block
             fetched = stats if part.on_host else self.device.fetch(stats)
             total = fetched if total is None else total + fetched
