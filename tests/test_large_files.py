@@ -103,7 +103,7 @@ def options(*more: object) -> list[object]:
 # ------------------------------------------------------------------------------------------------------- arrays
 
 
-@pytest.mark.parametrize("ending", [".npy", ".h5", ".hdf5", ".zarr"])
+@pytest.mark.parametrize("ending", [".npy", ".h5", ".zarr"])
 def test_arrays_through_all_commands(ending: str, tmp_path: Path) -> None:
     given = arrays()
     x, y = (save(array, tmp_path / f"{name}{ending}") for name, array in given.items())
@@ -191,7 +191,12 @@ def index(name: str) -> list[object]:
     return ["--index", "patient"] if name.startswith("t.") else []
 
 
-TABLES = ["t.csv", "t.tsv.gz", "t.parquet", "nameless.parquet", "many"]
+TABLES = [
+    *(pytest.param(name, marks=pytest.mark.slow) for name in ("t.tsv.gz", "nameless.parquet")),
+    "t.csv",
+    "t.parquet",
+    "many",
+]
 
 
 @pytest.mark.parametrize("name", TABLES)
