@@ -27,7 +27,7 @@ from threadpoolctl import threadpool_limits
 
 SEED = 0  # of every split, mask and fit
 # Raise them when what a cell computes has changed, or what SSHIBA does in it: stored ones are then done again.
-FORMAT, MODEL = 2, 3
+FORMAT, MODEL = 2, 4
 
 
 @dataclass(frozen=True)

@@ -14,7 +14,7 @@ from sklearn.model_selection import train_test_split
 from .. import SSHIBA, datasets
 from ..evaluate import auc_mc
 from .experiment_cells import SEED, Cell, Result
-from .methods import DEFAULTS, PAPER, of_all_classes, view_types
+from .methods import DEFAULTS, PAPER, model_options, of_all_classes, view_types
 
 TARGETS = ("identity", "attributes")
 SETTINGS = {PAPER: "paper", DEFAULTS: "defaults"}  # and their names in files
@@ -102,8 +102,8 @@ def fit(
         {"pixels": inputs, "labels": outputs},
         n_init=n_init,
         dtype="float32",
-        search=None if settings == PAPER else "auto",
         random_state=SEED,
         callback=lambda progress: paths[progress.restart].append(progress.elbo),
+        **model_options(settings),
     )
     return model.fit({"pixels": pixels, "labels": labels}), paths

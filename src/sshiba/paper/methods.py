@@ -92,6 +92,11 @@ def view_types(settings: str, categorical: bool, **inputs: Any) -> tuple[View, V
     return Real(**inputs), Categorical() if categorical else Binary()
 
 
+def model_options(settings: str) -> dict[str, Any]:
+    """The paper has random starts, q(z) q(x) without a covariance of labels and factors, and no search."""
+    return {"missing": "mean-field", "start": "random", "search": None} if settings == PAPER else {}
+
+
 def sshiba(task: Task, quick: bool, inputs: View, labels: View, **options: Any) -> Answer:
     """Fit on the training rows, predict the labels of new ones."""
     return fit_and_predict(factor_model(task, quick, inputs, labels, **options), task)
@@ -133,7 +138,7 @@ def of_all_classes(scores: np.ndarray, classes: np.ndarray, n_labels: int) -> np
 
 
 def sshiba_paper(task: Task, quick: bool) -> Answer:
-    return sshiba(task, quick, *view_types(PAPER, task.categorical), missing="mean-field", search=None)
+    return sshiba(task, quick, *view_types(PAPER, task.categorical), **model_options(PAPER))
 
 
 def sshiba_default(task: Task, quick: bool) -> Answer:

@@ -14,7 +14,7 @@ from .. import SSHIBA, datasets
 from ..evaluate import auc_mc, coverage, rmse
 from .experiment_cells import SEED, Cell, Result
 from .labels import Problem, aviris, mulan
-from .methods import DEFAULTS, PAPER, TUNED, tuned, view_types
+from .methods import DEFAULTS, PAPER, TUNED, model_options, tuned, view_types
 
 SHARE = 0.5
 DATA = ("yeast", "aviris", "scene")
@@ -116,10 +116,9 @@ def compute(cell: Cell, before: Result | None = None) -> Result:
 
 def configured(p: Problem, row: str, settings: str, quick: bool) -> SSHIBA:
     inputs, labels = view_types(settings, p.labels.ndim == 1)
-    missing = "mean-field" if settings == PAPER or row.endswith("mean-field") else "exact"
+    options = model_options(settings) | ({"missing": "mean-field"} if row.endswith("mean-field") else {})
     types = {"inputs": inputs, "labels": labels}
-    search = None if settings == PAPER else "auto"
-    return SSHIBA(p.n_components, types, 1 if quick else 2, missing=missing, search=search, random_state=SEED)
+    return SSHIBA(p.n_components, types, 1 if quick else 2, random_state=SEED, **options)
 
 
 def unlabelled(p: Problem) -> np.ndarray:
