@@ -244,8 +244,8 @@ def main(arguments: Sequence[str]) -> None:
         measure("complete real, direct", 2.0, device, million),
         measure("complete real, Gram space", 5.0, device, million, engine="gram"),
         measure("with 20 binary columns", 2.5, device, million, n_binary=20),
-        measure("with 16 classes", 6.0, device, million, n_classes=16, on_host=small > 1),
-        measure("a tenth of the cells missing", 1.5, device, holed, holes=0.1, on_host=small > 1, n_sweeps=3),
+        measure("with 16 classes", 6.0, device, million, n_classes=16),
+        measure("a tenth of the cells missing", 1.5, device, holed, holes=0.1, n_sweeps=3),
     ]
     if "large" in options:
         large = {"engine": "gram", "dtype": "float32", "on_host": False}

@@ -208,7 +208,7 @@ def test_what_is_wrong_with_a_device_is_said_in_one_sentence(tmp_path: Any) -> N
     for name in ("gpu", "cuda:x", "mps", 1):
         with pytest.raises(ValueError, match="device must be None, 'cpu', 'cuda'"):
             SSHIBA(device=name).fit({"x": np.eye(5)})
-    with pytest.raises(ValueError, match=r"device='cuda:99'.*Leave device=None"):
+    with pytest.raises(ValueError, match=r"device='cuda:99'.*Name no device"):
         SSHIBA(device="cuda:99").fit({"x": np.eye(5)})
     assert device_or_host("cuda:99") is HOST
     pd.DataFrame(tables("none")["x"]).to_csv(tmp_path / "x.csv", index=False)

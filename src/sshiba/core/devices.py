@@ -152,7 +152,7 @@ def find_device(name: str | None) -> Device:
         raise ImportError(f"device={name!r} needs PyTorch: pip install 'sshiba[torch]'.") from error
     memory = 2**35
     if number is not None:
-        instead = "Leave device=None to compute on the CPU."
+        instead = "Name no device to compute on the CPU."
         if not torch.cuda.is_available():
             built = "" if torch.version.cuda else ", which was built without CUDA"
             raise ValueError(
@@ -172,7 +172,7 @@ def device_for(name: str | None, data: Iterable[AnyView]) -> Device:
     device = find_device(next((str(tensor.device) for tensor in tensors), None) if name is None else name)
     if not device.is_host and any(view.is_sparse for view in views):
         raise ValueError(
-            f"device={device.name!r}: sparse matrices need the CPU. Leave device=None, or give dense arrays."
+            f"device={device.name!r}: sparse matrices need the CPU. Name no device, or give dense arrays."
         )
     return device
 
