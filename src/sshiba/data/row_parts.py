@@ -66,6 +66,11 @@ def _some(table: Table, places: np.ndarray | None, start: int, labels: pd.Index)
         known = wanted[wanted >= 0]
         span = (int(known.min()), int(known.max()) + 1) if len(known) else (0, 0)
         frame = table.read(*span).reindex(labels)
+    return in_container(table, frame)
+
+
+def in_container(table: Table, frame: pd.DataFrame) -> Any:
+    """Some rows of a table as they were given."""
     if table.container == "series":
         return frame.iloc[:, 0].rename(table.label)
     if table.container == "frame":
