@@ -178,14 +178,14 @@ def impute_long(
     long: LongTable, fitting: Fitting, model: SSHIBA | None, fit_rows: int, out: str, std: str | None
 ) -> None:
     """Part by part; the files appear when all of them are done."""
-    n_rows = long.survey.n_rows
+    n_rows = long.total_rows
     if model is None and long.is_text:
         some = long.sample(fit_rows, fitting.seed)
         say(f"A long table: fitting {len(some):,} of its {n_rows:,} rows, filling all of them.")
         used = fitted(some, fitting)
     else:
         used = model or fitted(long.source(), fitting)
-    long = LongTable(long.path, long.how, learned_reading(used))
+    long = long.read_as(learned_reading(used))
     n_holes = cells = 0
     all_rounded: dict[Any, None] = {}
     dialect = dialect_of(long)

@@ -16,6 +16,7 @@ from .alignment import align
 from .border import as_views
 from .containers import Table, read_table
 from .row_parts import PART_BYTES, holds_sources, in_container
+from .rows_at import as_outlined
 
 logger = logging.getLogger("sshiba")
 
@@ -102,7 +103,5 @@ def gathered(table: Table, wanted: np.ndarray) -> pd.DataFrame:
         first = int(some[0])
         parts.append(table.read(first, int(some[-1]) + 1).iloc[some - first])
     found = pd.concat(parts) if len(parts) > 1 else parts[0]
-    for name, dtype in table.frame.dtypes.items():  # parts with different categories become objects
-        if isinstance(dtype, pd.CategoricalDtype) and not isinstance(found[name].dtype, pd.CategoricalDtype):
-            found[name] = found[name].astype("category")
+    found = as_outlined(found, table.frame)  # parts with different categories become objects
     return found if np.array_equal(order, np.arange(len(order))) else found.iloc[np.argsort(order, kind="stable")]

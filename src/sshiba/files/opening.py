@@ -17,6 +17,7 @@ from ..data.sources import RowSource
 from ..data.wording import first_few
 from .file_table import FileTable
 from .formats import ARRAYS, STREAM, TEXTS, FileError, ending_of, needing
+from .long_joined import JoinedTables
 from .long_tables import LongTable
 from .reading_options import LearnedReading, Reading
 from .tables import read_together, readable
@@ -90,11 +91,13 @@ def open_data(paths: Sequence[str], how: Reading, learned: LearnedReading | None
     if sum(sizes.values()) <= limit or not any(_may_stay(ending) for ending in endings):
         return read_together(paths, how, learned)
     if len(paths) > 1:
-        largest = max(sizes, key=lambda path: sizes[path])
-        raise FileError(
-            f"{first_few(paths, 10)} are too large to be put side by side in memory ({largest!r} takes about "
-            f"{_gigabytes(sizes[largest])}): write them as one Parquet file, or raise --max-memory."
-        )
+        odd = [path for path, ending in zip(paths, endings) if ending not in TEXTS and ending != ".parquet"]
+        if odd:
+            raise FileError(
+                f"{first_few(paths, 10)} are too large to be put side by side in memory (about "
+                f"{_gigabytes(sum(sizes.values()))}): write {first_few(odd)} as text or Parquet, or raise --max-memory."
+            )
+        return JoinedTables(paths, how, learned)
     if endings[0] not in (".h5ad", ".h5mu"):
         return LongTable(paths[0], how, learned)
     found = _open_annotated(paths[0], endings[0])
