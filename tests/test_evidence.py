@@ -32,6 +32,7 @@ from sshiba.core.spec import ModelSpec
 from sshiba.core.start import random_posterior
 from sshiba.core.state import Posterior
 from sshiba.core.w_moments import feature_gamma
+from sshiba.data.sampling import Sample
 from sshiba.engines import Rows
 from sshiba.fitting import loop
 from sshiba.fitting.budget import Budget, FitOptions
@@ -382,7 +383,7 @@ def test_the_model_file_holds_it(model: SSHIBA, tmp_path: Path) -> None:
 
 
 def test_the_report_shows_it_beside_the_bound(model: SSHIBA) -> None:
-    part = content(model.fitted_, None, None, 0.0)["convergence"]
+    part = content(model.fitted_, Sample(None), None, 0.0)["convergence"]
     place = part["columns"].index("log evidence")
     assert part["columns"][place - 1] == "bound"
     assert part["restarts"][part["best"]][place] == f"{model.log_evidence_:,.1f}"
@@ -401,6 +402,6 @@ def test_where_it_is_not_derived_the_bound_stands_alone(missing: str) -> None:
     assert model.log_evidence_ is None
     assert model.inits_["log_evidence"].isna().all()
     assert model.elbo_ == model.inits_["elbo"].max()
-    part = content(model.fitted_, None, None, 0.0)["convergence"]
+    part = content(model.fitted_, Sample(None), None, 0.0)["convergence"]
     assert "log evidence" not in part["columns"]
     assert "evidence" not in part["words"]

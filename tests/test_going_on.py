@@ -18,6 +18,7 @@ from typer.testing import CliRunner
 
 from sshiba import SSHIBA, Priors, Progress, Real, load, tune
 from sshiba.cli import app
+from sshiba.data.sampling import Sample
 from sshiba.report.content import content
 
 pytestmark = pytest.mark.usefixtures("without_search")
@@ -138,7 +139,7 @@ def test_settings_are_those_of_the_fit(tmp_path) -> None:
     model.save(tmp_path / "m.sshiba")
     kept = load(tmp_path / "m.sshiba")
     assert (kept.n_components, kept.max_iter, kept.random_state) == (4, 40, 0)
-    shown = dict(content(model.fitted_, None, None, 0.0)["provenance"]["settings"])
+    shown = dict(content(model.fitted_, Sample(None), None, 0.0)["provenance"]["settings"])
     assert (shown["n_components"], shown["max_iter"], shown["random_state"]) == ("4", "40", "0")
     kept.set_params(max_iter=50).resume(views)
     assert kept.fitted_.settings["max_iter"] == 50

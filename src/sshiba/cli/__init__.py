@@ -1,5 +1,5 @@
 """The `sshiba` command."""
 
-from .app import app
+from .looking import app
 
 __all__ = ["app"]

@@ -1,5 +1,5 @@
 """`python -m sshiba.cli` is `sshiba`."""
 
-from .app import app
+from .looking import app
 
 app()

@@ -1,31 +1,25 @@
-"""The `sshiba` command: what it is told, and how it answers. The work is done by the library."""
+"""The `sshiba` command, and those of its commands that fit, fill and predict. The work is done by the library."""
 
 from __future__ import annotations
 
-import enum
 import logging
 import shlex
 import sys
 import warnings
 from contextlib import AbstractContextManager
 from dataclasses import replace
-from pathlib import Path
 from typing import Annotated, Any
 
 import pandas as pd
 import typer
-from rich.console import Console
 
 from ..core.scratch import RowsLostError
 from ..estimator import load
-from ..evaluate import holdout
-from ..evaluate import stability as find_stability
-from ..files.export import export_model
-from ..files.formats import ANSWERS, TABLES, filled_endings
+from ..files.formats import ANSWERS, filled_endings
 from ..files.long_tables import LongTable
-from ..files.opening import FileViews, limit_for_answers, limit_for_fit, open_data, read_whole, values_of
+from ..files.opening import FileViews, limit_for_answers, limit_for_fit, open_data, values_of
 from ..files.reading_options import Reading
-from ..files.writing import check_target, write
+from ..files.writing import check_target
 from ..fitting.restarts import ctrl_c
 from ..version import __version__
 from .arguments import (
@@ -36,7 +30,6 @@ from .arguments import (
     ModelFile,
     NewTables,
     Out,
-    TableOut,
     Tables,
     Unseen,
     UnseenLabels,
@@ -58,12 +51,11 @@ from .steps import (
     loaded,
     named_by_label,
     open_new,
-    read_again,
     reading_of,
     say_absent,
     whole_labels,
 )
-from .terminal import Once, PlainWords, describe, errors, plain_errors, print_scores, print_table, say, show_warning
+from .terminal import Once, PlainWords, describe, errors, plain_errors, say, show_warning
 
 app = typer.Typer(
     cls=Commands,
@@ -263,155 +255,3 @@ def transform(
         given, dialect = open_new(used, new, how)
         check_growing(given, out)
         write_answers(given, lambda part: as_table(used.transform(part)), out, dialect, "finding factors")
-
-
-@app.command(cls=Command, epilog="Example: sshiba evaluate blood.csv --index patient")
-@expanded
-def evaluate(
-    data: Tables,
-    fitting: Fitting,
-    how: Reading,
-    fraction: Annotated[float, typer.Option(min=0.0, max=1.0, help="Share of the seen cells that is hidden.")] = 0.1,
-    columns: Annotated[bool, typer.Option("--columns", help="A row for each column, not for each view.")] = False,
-    out: TableOut = None,
-    force: Force = False,
-) -> None:
-    """How well would holes be filled? Hides some seen cells, fits the others, and compares."""
-    with plainly():
-        if out is not None:
-            check_target(out, force, TABLES)
-        given = values_of(read_whole(data, how))
-        per = "feature" if columns else "view"
-        scores = holdout(fitting.model(given), given, fraction, fitting.seed, per)
-        words = "RMSE in standard deviations of a column; coverage of 90 % intervals"
-        print_scores(scores.reset_index(), f"{fraction:.0%} of the seen cells hidden, then predicted. {words}")
-        if out is not None:
-            write(scores, out)
-
-
-class Kind(enum.StrEnum):
-    """Of refits."""
-
-    restarts = "restarts"
-    bootstrap = "bootstrap"
-
-
-@app.command(cls=Command, epilog="Example: sshiba stability model.sshiba blood.csv --kind bootstrap")
-@expanded
-def stability(
-    model: ModelFile,
-    data: Tables,
-    how: Reading,
-    kind: Annotated[
-        Kind,
-        typer.Option(help="The same rows from random starts, or rows drawn at random.", metavar="restarts|bootstrap"),
-    ] = Kind.restarts,
-    refits: Annotated[int, typer.Option("--refits", "-n", min=1, help="How often the model is fitted again.")] = 20,
-    seed: Annotated[int, typer.Option(min=0, help="Of the starts and draws.")] = 0,
-    out: TableOut = None,
-    force: Force = False,
-) -> None:
-    """Which factors are found again? Fits the data of a model anew, and compares the weights of its factors."""
-    with plainly():
-        if out is not None:
-            check_target(out, force, TABLES)
-        used = load(model)
-        if used.n_components_ == 0:
-            raise ValueError("the model has no factors.")
-        found = find_stability(used, read_again(used, data, how), refits, kind.value, seed, verbose=1)
-        words = f"Congruence with the factors of {found.refits}: mean and 90 % of them; stable from a mean of 0.95 on"
-        print_table(found.table.replace({"stable": {True: "yes", False: "no"}}).reset_index(), words)
-        if out is not None:
-            write(found.table, out)
-
-
-@app.command(cls=Command, epilog="Example: sshiba info model.sshiba")
-def info(model: ModelFile) -> None:
-    """What is in a model file."""
-    with plainly():
-        describe(load(model), Console())
-
-
-@app.command(cls=Command, epilog="Example: sshiba report model.sshiba -o report.html --data blood.csv --index patient")
-@expanded
-def report(
-    model: ModelFile,
-    how: Reading,
-    out: Annotated[str, typer.Option("--out", "-o", help="HTML file to write.")] = "report.html",
-    data: Annotated[
-        list[str] | None, typer.Option(help="The data of the fit: more to see, and a held-out check (again for more).")
-    ] = None,
-    fraction: Annotated[
-        float, typer.Option(min=0.0, max=1.0, help="Share of the cells the check hides; 0: no check.")
-    ] = 0.1,
-    title: Annotated[str, typer.Option(help="Title of the page.")] = "",
-    force: Force = False,
-) -> None:
-    """Everything a fit has to say, as one page for a browser; it works without a network."""
-    with plainly():
-        check_target(out, force, (".html", ".htm"))
-        used = load(model)
-        given = None if not data else read_again(used, data, how)
-        used.report(out, given, fraction, title or Path(model).stem)
-        say(f"Saved: {out}")
-
-
-@app.command(cls=Command, epilog="Example: sshiba export model.sshiba -o tables")
-def export(
-    model: ModelFile,
-    out: Annotated[Path, typer.Option("--out", "-o", help="Folder to write; it is made if there is none.")],
-    force: Force = False,
-) -> None:
-    """Factors, weights, variance explained and noise of a model as CSV files."""
-    with plainly():
-        for path in export_model(load(model).fitted_, out, force):
-            say(f"Saved: {path}")
-
-
-@app.command(cls=Command)
-def demo(out: Annotated[Path, typer.Option(help="Where the picture and the report go.")] = Path("out/demo")) -> None:
-    """Fit handwritten digits as four views with holes; a table, a picture, a report (a quarter of a minute)."""
-    from .demo import main
-
-    main(out)
-
-
-class Which(enum.StrEnum):
-    """What can be reproduced."""
-
-    yeast = "yeast"
-    aviris = "aviris"
-    missing = "missing"
-    faces = "faces"
-    multiview = "multiview"
-    all = "all"
-
-
-@app.command(cls=Command, epilog="Example: sshiba reproduce yeast --quick --jobs 2")
-def reproduce(
-    which: Annotated[
-        list[Which] | None,
-        typer.Argument(help="yeast, aviris, missing, faces, multiview; all of them if none is named.", metavar="NAME"),
-    ] = None,
-    quick: Annotated[bool, typer.Option("--quick", help="A shorter form: six minutes on two cores.")] = False,
-    jobs: Annotated[int, typer.Option(min=1, help="Cells computed at a time.")] = 2,
-    out: Annotated[Path | None, typer.Option(help="Folder for the results; out/reproduce if not named.")] = None,
-) -> None:
-    """Run the paper's experiments on the real data; tables, pictures and a page. What is done is not done again.
-
-    The data come from the folder that SSHIBA_DATA names, or are fetched where that is possible.
-    """
-    with plainly():
-        from ..paper import EXPERIMENTS
-        from ..paper import reproduce as run
-
-        chosen = [name for name in EXPERIMENTS if not which or Which.all in which or name in which]
-        folder = out or Path("out/reproduce-quick" if quick else "out/reproduce")
-        try:
-            n_failed = run(chosen, quick, jobs, folder)
-        except KeyboardInterrupt:
-            say(f"Stopped. What is done is kept in {folder}; the same command goes on from there.")
-            raise typer.Exit(1) from None
-        if n_failed:
-            say(f"{n_failed} cells failed (above); the same command tries them again.")
-            raise typer.Exit(1)

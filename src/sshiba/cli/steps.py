@@ -23,13 +23,13 @@ from ..files.file_table import FileTable
 from ..files.growing import growing
 from ..files.growing_views import growing_views
 from ..files.long_tables import LongTable
-from ..files.opening import FileViews, limit_for_answers, open_data, read_whole, values_of
+from ..files.opening import FileViews, limit_for_answers, limit_for_checks, open_data, values_of
 from ..files.reading_options import LearnedReading, Reading
 from ..files.text_files import Dialect
 from ..files.view_files import write_views
 from ..files.writing import write
 from .arguments import Fitting
-from .parts import RowsBar
+from .parts import RowsBar, say_long
 from .terminal import Expectation, say
 
 MEMORY = 3  # times the numbers themselves
@@ -64,10 +64,13 @@ def open_new(
 
 
 def read_again(model: SSHIBA, paths: Sequence[str], how: Reading) -> Any:
-    """The data of a model, in memory."""
-    given = values_of(read_whole(paths, how, learned_reading(model)))
-    say_absent(model, given)
-    return given
+    """The data of a model."""
+    given = open_data(paths, how, learned_reading(model), limit_for_checks(model.max_memory))
+    if isinstance(given, FileViews):
+        given = given.called(list(model.views_))
+    say_long(given)
+    say_absent(model, columns_of(given))
+    return values_of(given)
 
 
 def columns_of(given: Any) -> Any:
@@ -175,14 +178,14 @@ def impute_long(
     long: LongTable, fitting: Fitting, model: SSHIBA | None, fit_rows: int, out: str, std: str | None
 ) -> None:
     """Part by part; the files appear when all of them are done."""
-    n_rows = long.survey.n_rows
+    n_rows = long.total_rows
     if model is None and long.is_text:
         some = long.sample(fit_rows, fitting.seed)
         say(f"A long table: fitting {len(some):,} of its {n_rows:,} rows, filling all of them.")
         used = fitted(some, fitting)
     else:
         used = model or fitted(long.source(), fitting)
-    long = LongTable(long.path, long.how, learned_reading(used))
+    long = long.read_as(learned_reading(used))
     n_holes = cells = 0
     all_rounded: dict[Any, None] = {}
     dialect = dialect_of(long)

@@ -42,6 +42,11 @@ class CodedView:
         return self.target.nbytes + (0 if self.observed is None else self.observed.nbytes)
 
     @property
+    def any_order(self) -> bool:
+        """May several threads ask for rows here and there?"""
+        return True
+
+    @property
     def in_memory(self) -> bool:
         return True
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
+from threading import Lock
 
 import numpy as np
 
@@ -21,9 +22,11 @@ class ReadCount:
     def __init__(self) -> None:
         self.per_pass = 0  # bytes of all rows that are read again and again
         self.n_bytes = 0
+        self._lock = Lock()
 
     def add(self, n_bytes: int) -> None:
-        self.n_bytes += n_bytes
+        with self._lock:
+            self.n_bytes += n_bytes
 
     def __str__(self) -> str:
         if not self.n_bytes:
@@ -38,7 +41,8 @@ class ReadCount:
 class StreamedView:
     """One view whose rows are read and coded when they are needed: in a file, or wherever they are.
 
-    `read_rows(start, stop)` reads rows that follow one another.
+    `read_rows(start, stop)` reads rows that follow one another; where `any_order`, several threads may ask it for rows
+    here and there.
     """
 
     read_rows: Callable[[int, int], CodedView]
@@ -47,6 +51,7 @@ class StreamedView:
     found: Holes
     observed_rows: np.ndarray  # (N,) bool: those that have anything
     chunk_bytes: float  # of rows that are gone through
+    any_order: bool = False
 
     in_memory = False
     on_host = True
@@ -61,9 +66,11 @@ class StreamedView:
         n_features: int,
         complete: bool,
         chunk_bytes: float,
+        any_order: bool = False,
     ) -> StreamedView:
         """Unless they are known to be complete, all rows are read once, to see where the holes are."""
-        view = cls(read_rows, n_rows, empty, Holes.none(n_features), np.ones(n_rows, dtype=bool), chunk_bytes)
+        seen = np.ones(n_rows, dtype=bool)
+        view = cls(read_rows, n_rows, empty, Holes.none(n_features), seen, chunk_bytes, any_order)
         if complete:
             return view
         sums = [HoleSums.of(part.observed, start, part.n_rows, n_features) for start, part in view.chunks()]
@@ -128,7 +135,9 @@ class StreamedView:
         holes = self.found if self.is_complete and len(known) == len(places) else self.found.take(places)
         seen = (places >= 0) & self.observed_rows[places]
         read_rows = self._gaps_at(places) if in_order else self._sorted_at(places)
-        return replace(self, read_rows=read_rows, n_rows=len(places), found=holes, observed_rows=seen)
+        any_order = self.any_order or not in_order
+        changed = {"n_rows": len(places), "found": holes, "observed_rows": seen, "any_order": any_order}
+        return replace(self, read_rows=read_rows, **changed)
 
     def _gaps_at(self, places: np.ndarray) -> Callable[[int, int], CodedView]:
         def read_rows(start: int, stop: int) -> CodedView:

@@ -59,26 +59,27 @@ def one_blas_thread() -> Iterator[None]:
         yield
 
 
-@contextmanager
-def leave_one_thread() -> Iterator[None]:
-    """BLAS on all threads but one, which reads meanwhile: a thread without a core keeps the others waiting."""
+def with_one_thread_less(results: Iterable[Any]) -> Iterator[Any]:
+    """The same results, BLAS on all threads but one, which reads meanwhile: a thread without a core would keep the
+    others waiting.
+    """
     n = n_threads()
     if n < 2:
-        yield
+        yield from results
         return
     with BLAS.limit(limits=n - 1):
         let_others_set()
-        yield
+        yield from results
     let_others_set()
 
 
-def in_threads(job: Callable[..., Any], *arguments: Sequence[Any]) -> Iterator[Any]:
-    """`map` on all threads, each with one BLAS thread.
+def in_threads(job: Callable[..., Any], *arguments: Sequence[Any], workers: int | None = None) -> Iterator[Any]:
+    """`map` on all threads, or on so many, each with one BLAS thread.
 
     Results come in order, so that sums do not depend on it, and only a few are ahead of their turn.
     """
     n_jobs = len(arguments[0])
-    workers = min(n_jobs, n_threads()) if n_jobs > 1 else 1
+    workers = min(n_jobs, workers or n_threads()) if n_jobs > 1 else 1
     if workers < 2:
         yield from map(job, *arguments)
         return

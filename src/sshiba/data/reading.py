@@ -150,7 +150,9 @@ def _stream(view: View, table: Table, name: str, coding: Coding, dtype: Any, chu
 
     empty = view.encode(table.read(0, 0), name, coding, dtype)
     complete = bool((coding.observed_per_feature == table.n_rows).all())
-    return StreamedView.of(read_rows, table.n_rows, CodedView(empty.target, None), coding.width, complete, chunk_bytes)
+    any_order = table.source is None or table.source.any_order
+    nothing = CodedView(empty.target, None)
+    return StreamedView.of(read_rows, table.n_rows, nothing, coding.width, complete, chunk_bytes, any_order)
 
 
 def _warn_labels(schema: Schema, tables: Mapping[str, Table]) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
+from dataclasses import replace
 from functools import wraps
 from math import prod
 from typing import Any
@@ -14,6 +15,7 @@ from ..core.scratch import Scratch
 from .alignment import align
 from .border import as_views
 from .containers import Table, read_table
+from .rows_at import RowsAt
 from .sources import RowSource
 
 PART_BYTES = 2**26
@@ -50,6 +52,10 @@ def row_parts(views: Any, max_bytes: int = PART_BYTES) -> Iterator[Any]:
     parts = views if isinstance(views, Mapping) else {"": views}
     tables = {name: read_table(part, name, allow_no_rows=True) for name, part in parts.items()}
     index, places = align(tables, training=False)
+    for name, at in places.items():
+        source = tables[name].source
+        if source is not None and at is not None:
+            tables[name], places[name] = replace(tables[name], source=RowsAt(source, at, index)), None
     step = max(1, max_bytes // max(1, sum(table.row_bytes for table in tables.values())))
     for start in range(0, max(len(index), 1), step):
         labels = index[start : start + step]
@@ -66,6 +72,11 @@ def _some(table: Table, places: np.ndarray | None, start: int, labels: pd.Index)
         known = wanted[wanted >= 0]
         span = (int(known.min()), int(known.max()) + 1) if len(known) else (0, 0)
         frame = table.read(*span).reindex(labels)
+    return in_container(table, frame)
+
+
+def in_container(table: Table, frame: pd.DataFrame) -> Any:
+    """Some rows of a table as they were given."""
     if table.container == "series":
         return frame.iloc[:, 0].rename(table.label)
     if table.container == "frame":

@@ -23,13 +23,14 @@ class RowSource(ABC):
     """The rows of one view. `outline` has their columns, their dtypes, and no row.
 
     `container` is that of the answers: "array", "vector", "frame" or "series". `index` are the names of the rows, None
-    where they have none.
+    where they have none. `any_order`: rows are as soon read here and there, by several threads, as one after the other.
     """
 
     outline: pd.DataFrame
     container: str = "array"
     index: pd.Index | None = None
     n_rows: int
+    any_order: bool = False
 
     @abstractmethod
     def read(self, start: int, stop: int) -> pd.DataFrame:
@@ -73,6 +74,7 @@ class NamedRows(RowSource):
 
     def __init__(self, array: RowSource, index: pd.Index, columns: pd.Index) -> None:
         self.array, self.names, self.index, self.n_rows = array, index, index, array.n_rows
+        self.any_order = array.any_order
         self.outline = array.outline.set_axis(columns, axis=1).set_axis(index[:0])
 
     def read(self, start: int, stop: int) -> pd.DataFrame:
@@ -89,6 +91,8 @@ class NamedRows(RowSource):
 
 class ArraySource(RowSource):
     """Anything with a shape and a dtype whose rows can be cut out: an array of HDF5, of Zarr or of NumPy."""
+
+    any_order = True
 
     def __init__(self, array: Any, name: str) -> None:
         if len(array.shape) not in (1, 2):
@@ -180,8 +184,6 @@ class WatchedFile:
         self.check()
         left = memoryview(out.view(np.uint8).reshape(-1))  # type: ignore[arg-type]
         with open(self.path, "rb", buffering=0) as file:
-            if hasattr(os, "posix_fadvise"):  # what comes next is fetched while this is worked on
-                os.posix_fadvise(file.fileno(), offset, 2 * out.nbytes, os.POSIX_FADV_WILLNEED)
             file.seek(offset)
             while len(left):
                 n = file.readinto(left)

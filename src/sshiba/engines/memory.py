@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import nullcontext
 from dataclasses import dataclass, replace
 from functools import partial, reduce
 from math import inf
@@ -26,7 +25,7 @@ from ..core.spec import ModelSpec, ViewSpec
 from ..core.start import WIDE, random_posterior
 from ..core.state import Array, LatentX, Posterior, Stats
 from ..core.streamed import AnyView, StreamedView
-from ..core.threads import in_threads, leave_one_thread, read_ahead
+from ..core.threads import in_threads, n_threads, read_ahead, with_one_thread_less
 from .gram import Cross, Gram, gram_step, static_columns, take_cross, take_gram
 from .patterns import arrange_rows
 from .placed import PlacedBlocks, Room
@@ -34,6 +33,7 @@ from .principal import RowProducts, principal_directions
 from .protocol import MAX_ROUNDS, Z_TOL, RowPosterior
 
 X_SHARE, X_COPIES = 0.25, 6  # of the memory for q(x), and how often <x> is counted: with xi, of two states and a trial
+AT_ONCE = 4  # blocks that are read and worked on at a time, each by a thread; sums do not depend on how many there are
 MOST_PASSES = 8  # over rows that are read, for patterns of holes that lie apart
 SPARSE_COST = 8.0  # of a stored cell in a product, in multiplications of a dense one
 SPARSE_SHARE = 4  # blocks of sparse rows are smaller by this, so that all threads have some
@@ -92,6 +92,7 @@ class MemoryRows:
         self.data, self.spec, self.missing = data, spec, missing
         self.n_rows = data[0].n_rows
         self.in_memory = all(view.in_memory for view in data)
+        self.any_order = device.is_host and all(view.any_order for view in data)
         self.portable = device.is_host and self.in_memory
         n_latent = sum(own.n_features for own in spec.views if own.likelihood.latent or missing != "exact")
         self.on_disk = X_COPIES * 8 * self.n_rows * n_latent > X_SHARE * max_memory and device.is_host
@@ -137,10 +138,11 @@ class MemoryRows:
         in single, and rows that are read, or that come to a device one block at a time.
         """
         width = sum(working_width(view, own) for view, own in zip(self.data, self.spec.views))
-        read = sum(2 * view.row_bytes for view in self.data if isinstance(view, StreamedView))
+        at_once = AT_ONCE if shared and self.any_order and not self.in_memory else 1
+        read = sum(max(2, at_once) * view.row_bytes for view in self.data if isinstance(view, StreamedView))
         if not self.room.resident:
             read = max(read, sum(view.nbytes for view in self.data) // self.n_rows)
-        row_bytes = 8 * (4 * width + 4 * n_components) + read + (0 if shared else 32 * n_components**2)
+        row_bytes = 8 * at_once * (4 * width + 4 * n_components) + read + (0 if shared else 32 * n_components**2)
         # Rows with a covariance each: all in one block where that is small, else blocks that stay in a cache.
         large = shared or not self.in_memory or n * row_bytes <= self.room.block_bytes
         budget = self.room.block_bytes if large else min(self.room.block_bytes, self.device.part_bytes)
@@ -238,21 +240,33 @@ class MemoryRows:
                 new, cross, stats = gram_step(part.gram, part.summary, blocks, old, cross, told, hold_x, keep)
                 x.extend(new)
             else:
-                # Many small matrices, and sparse ones, gain from threads over blocks, large products from those inside
-                # BLAS; rows that are read come one block at a time.
-                by_block = not part.summary.shared or any(is_sparse(view.target) for view in part.summary.views)
-                run = in_threads if by_block and len(blocks) > 1 and self.device.is_host and self.in_memory else map
-                with nullcontext() if self.in_memory or by_block else leave_one_thread():
-                    for q, own in run(partial(local_step, messages=messages, hold_x=hold_x, known=cov), blocks, old):
-                        x.append(keep(q))
-                        stats = own if stats is None else stats + own
-                        del own  # before the next block needs its memory
+                one = partial(local_step, messages=messages, hold_x=hold_x, known=cov)
+                for q, own in self._each(part, one, blocks, old):
+                    x.append(keep(q))
+                    stats = own if stats is None else stats + own
+                    del own  # before the next block needs its memory
             assert stats is not None  # a part has at least one block
             fetched = stats if part.on_host else self.device.fetch(stats)
             total = fetched if total is None else total + fetched
             crosses.append(cross)
         assert total is not None  # there is at least one row
         return Local(tuple(x), tuple(crosses)), total
+
+    def _each(self, part: Part, job: Callable[..., Any], blocks: PlacedBlocks, x: Sequence[LocalX]) -> Iterator[Any]:
+        """What a job finds for each block and its q(x), in order.
+
+        Many small matrices, and sparse ones, gain from threads over blocks, large products from those inside BLAS. Rows
+        that are read take a thread for each block: one more than there are cores, since some wait for their rows.
+        """
+        by_block = not part.summary.shared or any(is_sparse(view.target) for view in part.summary.views)
+        if self.in_memory:
+            run = in_threads if by_block and len(blocks) > 1 and self.device.is_host else map
+            return run(job, blocks, x)
+        if self.any_order and part.summary.shared:
+            workers = min(AT_ONCE, n_threads() + 1)
+            return in_threads(lambda i, q: job(blocks[i], q), range(len(blocks)), x, workers=workers)
+        found = map(job, blocks, x)
+        return found if by_block else with_one_thread_less(found)
 
     def settle(self, posterior: Posterior, local: Local, max_rounds: int = MAX_ROUNDS) -> tuple[Local, bool]:
         if not self._has_latent:

@@ -13,6 +13,7 @@ from sklearn.base import clone
 from ..core.coded import CodedView
 from ..core.random import seed_sequence
 from ..data.reading import read_in_memory, training_views
+from ..data.sampling import MOST_ROWS, draw_sample
 from ..data.spellings import zero_one
 from ..fitted.fitted import fitted_of
 from .hiding import hide_cells, keep_cells, quiet_fit
@@ -85,7 +86,9 @@ class Check:
             yield name, replace(self, names=(name,), **parts)
 
 
-def check(model: Any, views: Any, fraction: float = 0.1, random_state: int | None = 0) -> dict[str, Check]:
+def check(
+    model: Any, views: Any, fraction: float = 0.1, random_state: int | None = 0, max_rows: int = MOST_ROWS
+) -> dict[str, Check]:
     """Hide some observed cells and labels of every view, fit the others, and predict the hidden ones.
 
     Nothing of a sparse view is hidden, and it is not among the answers.
@@ -100,6 +103,9 @@ def check(model: Any, views: Any, fraction: float = 0.1, random_state: int | Non
         Share of the observed cells of each view that is hidden.
     random_state : int, optional
         Which cells.
+    max_rows : int
+        Of data that are not in memory (files), the most rows that are looked at, drawn at random; fewer where the
+        model's `max_memory` asks for it. A warning is logged where they are not all.
 
     Returns
     -------
@@ -108,7 +114,7 @@ def check(model: Any, views: Any, fraction: float = 0.1, random_state: int | Non
     """
     if not 0 < fraction < 1:
         raise ValueError(f"fraction must be between 0 and 1, not {fraction!r}.")
-    split = training_views(views, model.views)
+    split = training_views(draw_sample(views, max_rows, model.max_memory, random_state).views, model.views)
     views = split.views
     schema, data, index = read_in_memory(views, split.types, model.dtype)
     # A stream of its own: the user may have made holes with the same seed.
@@ -164,13 +170,18 @@ def _check(fitted: Any, shown: Any, name: str, view: Any, index: pd.Index, hidde
 
 
 def holdout(
-    model: Any, views: Any, fraction: float = 0.1, random_state: int | None = 0, per: str = "view"
+    model: Any,
+    views: Any,
+    fraction: float = 0.1,
+    random_state: int | None = 0,
+    per: str = "view",
+    max_rows: int = MOST_ROWS,
 ) -> pd.DataFrame:
     """Hide some observed cells and labels of every view, fit the others, and score the predictions of the hidden ones.
 
     Parameters
     ----------
-    model, views, fraction, random_state
+    model, views, fraction, random_state, max_rows
         As for `check`.
     per : "view" or "feature"
         What a row of the table is about.
@@ -184,7 +195,7 @@ def holdout(
     """
     if per not in ("view", "feature"):
         raise ValueError(f"per must be 'view' or 'feature', not {per!r}.")
-    return scores_table(check(model, views, fraction, random_state), per)
+    return scores_table(check(model, views, fraction, random_state, max_rows), per)
 
 
 def scores_table(checks: dict[str, Check], per: str = "view") -> pd.DataFrame:

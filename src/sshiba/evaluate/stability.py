@@ -16,6 +16,7 @@ from sklearn.base import clone
 
 from ..core.coded import CodedView
 from ..core.random import seed_sequence
+from ..data.sampling import MOST_ROWS, draw_sample
 from ..data.wording import counted
 from ..fitted.answers import Answers
 from ..fitted.fitted import Fitted, FittedModel, fitted_of
@@ -97,6 +98,7 @@ def stability(
     kind: str = "restarts",
     random_state: int | None = 0,
     verbose: int = 0,
+    max_rows: int = MOST_ROWS,
 ) -> Stability:
     """How well each factor is found again when the same model is fitted `n` times more.
 
@@ -119,6 +121,9 @@ def stability(
         Of the starts and draws.
     verbose : int
         1 shows a progress bar.
+    max_rows : int
+        Of data that are not in memory (files), the most rows that the refits see, drawn at random once for all of them;
+        fewer where the model's `max_memory` asks for it. Fewer rows may find fewer factors again.
 
     Ctrl-C ends it and keeps the refits that are done.
 
@@ -133,8 +138,11 @@ def stability(
     if kind not in REFITS:
         raise ValueError(f"kind must be one of {tuple(REFITS)}, not {kind!r}.")
     answers = Answers(fit)
-    answers.check_training_rows(views)
-    given, (data, index) = answers.given(views), answers.read(views)
+    sample = draw_sample(views, max_rows, model.max_memory, random_state)
+    answers.check_training_rows(sample.views, sample.all_rows)
+    given, (data, index) = answers.given(sample.views), answers.read(sample.views)
+    if sample.places is not None:
+        _check_has_all(fit, data)
     found: list[tuple[np.ndarray, Fitted]] = []
     seeds = seed_sequence(random_state).spawn(int(n))
     try:
@@ -149,6 +157,23 @@ def stability(
     values = pd.DataFrame([values for values, _ in found], columns=fit.factor_names)
     refits = [refitted for _, refitted in found]
     return Stability(kind, values, tuple(f.n_components for f in refits), tuple(f.elbo for f in refits))
+
+
+def _check_has_all(fit: Fitted, data: Mapping[str, CodedView]) -> None:
+    """Refuse a sample of rows without some class or column: its weights could not be compared."""
+    for name, coded in data.items():
+        coding = fit.schema.codings[name]
+        if coded.target.ndim == 1:
+            n_seen = len(np.unique(coded.target[coded.observed_rows]))
+        else:
+            seen = np.True_ if coded.observed is None else coded.observed.any(axis=0)
+            n_seen = int(np.broadcast_to(seen, coding.width).sum())
+        if n_seen < coding.width:
+            what = "classes" if coded.target.ndim == 1 else "columns"
+            raise ValueError(
+                f"the rows that were drawn have {n_seen} of the {coding.width} {what} of view {name!r}: draw more "
+                f"(max_rows), or leave out {what} that hardly any row has."
+            )
 
 
 def _refit(model: Any, fit: Fitted, views: Mapping[str, Any], kind: str, rng: np.random.Generator) -> Any:

@@ -20,6 +20,7 @@ from sklearn.model_selection import KFold, StratifiedKFold
 from ..core.random import seed_sequence
 from ..data.one_table import same_name
 from ..data.reading import read_in_memory, training_views
+from ..data.sampling import MOST_ROWS, draw_sample
 from ..data.spellings import zero_one
 from ..data.types import View
 from .hiding import hide_cells, keep_cells, quiet_fit, take_rows
@@ -51,6 +52,7 @@ def tune(
     scoring: str = "log-likelihood",
     random_state: int | None = 0,
     verbose: int = 0,
+    max_rows: int = MOST_ROWS,
 ) -> Tuned[M]:
     """Choose options of a model, or of its views, by cross-validation.
 
@@ -75,6 +77,8 @@ def tune(
         For the folds. All candidates see the same ones.
     verbose : int
         1 shows a progress bar.
+    max_rows : int
+        Of data that are not in memory, the most rows that are looked at, as for `check`.
 
     Returns
     -------
@@ -84,7 +88,7 @@ def tune(
         raise ValueError(f"hide must be one of {HIDDEN}, not {hide!r}.")
     if scoring not in SCORES:
         raise ValueError(f"scoring must be one of {SCORES}, not {scoring!r}.")
-    split = training_views(views, model.views)
+    split = training_views(draw_sample(views, max_rows, model.max_memory, random_state).views, model.views)
     views = split.views
     target = view_of(target, views) if split.columns else target
     if target not in views:

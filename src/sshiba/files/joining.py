@@ -21,11 +21,12 @@ logger = logging.getLogger("sshiba")
 
 def side_by_side(parts: Sequence[FileTable], paths: Sequence[str]) -> FileTable:
     """Several tables as one."""
-    _check_columns(parts)
+    check_columns(parts)
     named = _are_named(parts)
     if named:
-        _check_names(parts, paths)
-        _warn_few_in_common(parts, paths)
+        names = [part.values.index for part in parts]
+        check_names(names, paths)
+        warn_few_in_common(names, paths)
     else:
         logger.warning("rows of the files are matched by their place; --index matches them by name.")
     texts = all(part.dialect is not None for part in parts)
@@ -50,7 +51,7 @@ def side_by_side(parts: Sequence[FileTable], paths: Sequence[str]) -> FileTable:
     return FileTable(given.reset_index(drop=True), values, name_column, dialect, formats, whole)
 
 
-def _check_columns(parts: Sequence[FileTable]) -> None:
+def check_columns(parts: Sequence[FileTable]) -> None:
     """No column may be in two files; where one is, it may well name the rows."""
     columns = [column for part in parts for column in part.values]
     twice = sorted({str(column) for column in columns if columns.count(column) > 1})
@@ -82,19 +83,18 @@ def _are_named(parts: Sequence[FileTable]) -> bool:
     return all(named)
 
 
-def _check_names(parts: Sequence[FileTable], paths: Sequence[str]) -> None:
-    for path, part in zip(paths, parts):
-        index = part.values.index
+def check_names(names: Sequence[pd.Index], paths: Sequence[str]) -> None:
+    """The rows of each file must have names that differ."""
+    for path, index in zip(paths, names):
         if not index.is_unique:
             again = first_few(index[index.duplicated()].unique())
             words = "to match several files, names must differ, such as those of another column (--index)"
             raise FileError(f"{path!r}: several rows are named {again}; {words}.")
 
 
-def _warn_few_in_common(parts: Sequence[FileTable], paths: Sequence[str]) -> None:
+def warn_few_in_common(names: Sequence[pd.Index], paths: Sequence[str]) -> None:
     """Rows that a file lacks are missing there; the names may be meant to match and do not."""
-    names = {path: part.values.index for path, part in zip(paths, parts)}
-    for (first, a), (second, b) in itertools.combinations(names.items(), 2):
+    for (first, a), (second, b) in itertools.combinations(zip(paths, names), 2):
         shared, others = a.isin(b), b[~b.isin(a)]
         forms = {_folded(name): name for name in others}
         alike = [(name, forms[_folded(name)]) for name in a[~shared] if _folded(name) in forms]

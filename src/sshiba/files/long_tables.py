@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from importlib.util import find_spec
@@ -13,7 +13,7 @@ import numpy as np
 import pandas as pd
 
 from ..data.source_formats import parquet_source
-from ..data.sources import Chunks, ChunkSource, WatchedFile
+from ..data.sources import Chunks, ChunkSource, RowSource, WatchedFile
 from ..data.wording import the_one
 from .file_table import FileTable
 from .formats import TEXTS, FileError, ending_of
@@ -42,15 +42,20 @@ class Survey:
 
 
 class LongTable:
-    """A table in a file, or in a folder of Parquet files; its rows come in parts."""
+    """A table in a file, or in a folder of Parquet files; its rows come in parts.
 
-    def __init__(self, path: str, how: Reading, learned: LearnedReading | None = None) -> None:
+    `beside`: the columns of all files of which this is one.
+    """
+
+    def __init__(
+        self, path: str, how: Reading, learned: LearnedReading | None = None, beside: Sequence[Any] | None = None
+    ) -> None:
         self.path, self.how, self.learned = path, how, learned
         self.name, ending = Path(path).stem, ending_of(path)
         self.is_text = ending in TEXTS
         with readable(path, ending):
-            columns = self._open_text() if self.is_text else self._open_parquet()
-        self.dropped = columns_to_drop(how.drop, columns, [path])
+            self.columns = self._open_text() if self.is_text else self._open_parquet()
+        self.dropped = columns_to_drop(how.drop, self.columns if beside is None else beside, [path])
 
     def _open_text(self) -> list[Any]:
         file, watched = open_text(self.path, self.how, self.learned), WatchedFile(self.path, self.name)
@@ -126,7 +131,16 @@ class LongTable:
         """None where that is not known yet."""
         return self.survey.n_rows if "survey" in self.__dict__ else self._n_rows
 
-    def source(self) -> ChunkSource:
+    @property
+    def total_rows(self) -> int:
+        """How many they are, though all must be gone through for it."""
+        return self.survey.n_rows
+
+    def read_as(self, learned: LearnedReading) -> LongTable:
+        """The same as a model has learned to read it."""
+        return LongTable(self.path, self.how, learned)
+
+    def source(self) -> RowSource:
         """Rows for a model."""
         return TableSource(self)
 

@@ -11,11 +11,13 @@ from ..core.machine import memory_limit
 from ..data.annotated import modalities
 from ..data.border import as_views
 from ..data.row_parts import row_parts
+from ..data.sampling import COPIES
 from ..data.source_formats import parquet_source, path_source, split_inside
 from ..data.sources import RowSource
 from ..data.wording import first_few
 from .file_table import FileTable
 from .formats import ARRAYS, STREAM, TEXTS, FileError, ending_of, needing
+from .long_joined import JoinedTables
 from .long_tables import LongTable
 from .reading_options import LearnedReading, Reading
 from .tables import read_together, readable
@@ -68,6 +70,11 @@ def limit_for_answers(max_memory: Any = None) -> float:
     return min(LONG, limit_for_fit(max_memory))
 
 
+def limit_for_checks(max_memory: Any) -> float:
+    """The same where they are copied again and again."""
+    return memory_limit(max_memory) / COPIES
+
+
 def open_data(paths: Sequence[str], how: Reading, learned: LearnedReading | None, limit: float) -> Any:
     """A FileTable, or views in memory; of data that would take more bytes than the limit a LongTable or FileViews.
 
@@ -84,34 +91,17 @@ def open_data(paths: Sequence[str], how: Reading, learned: LearnedReading | None
     if sum(sizes.values()) <= limit or not any(_may_stay(ending) for ending in endings):
         return read_together(paths, how, learned)
     if len(paths) > 1:
-        largest = max(sizes, key=lambda path: sizes[path])
-        raise FileError(
-            f"{first_few(paths, 10)} are too large to be put side by side in memory ({largest!r} takes about "
-            f"{_gigabytes(sizes[largest])}): write them as one Parquet file, or raise --max-memory."
-        )
+        odd = [path for path, ending in zip(paths, endings) if ending not in TEXTS and ending != ".parquet"]
+        if odd:
+            raise FileError(
+                f"{first_few(paths, 10)} are too large to be put side by side in memory (about "
+                f"{_gigabytes(sum(sizes.values()))}): write {first_few(odd)} as text or Parquet, or raise --max-memory."
+            )
+        return JoinedTables(paths, how, learned)
     if endings[0] not in (".h5ad", ".h5mu"):
         return LongTable(paths[0], how, learned)
     found = _open_annotated(paths[0], endings[0])
     return read_together(paths, how) if found is None else FileViews(found, paths[0])
-
-
-def read_whole(paths: Sequence[str], how: Reading, learned: LearnedReading | None = None) -> Any:
-    """A FileTable, or views, in memory, which they must fit into."""
-    found = open_data(paths, how, learned, limit := memory_limit(None))
-    if isinstance(found, FileViews):
-        size = sum(source.nbytes for source in found.sources.values())
-        if size <= limit:
-            return {name: _held(source) for name, source in found.sources.items()}
-    elif not isinstance(found, LongTable):
-        return found
-    raise FileError(f"{first_few(paths)} does not fit into memory, as this command needs: give it some of the rows.")
-
-
-def _held(source: RowSource) -> Any:
-    frame = source.read(0, source.n_rows)
-    if source.container == "frame":
-        return frame
-    return frame.to_numpy()[:, 0] if source.container == "vector" else frame.to_numpy()
 
 
 def _may_stay(ending: str) -> bool:

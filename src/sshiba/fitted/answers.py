@@ -164,9 +164,10 @@ class Answers:
         given = self.given(views)
         return read_new(self.fit.schema, given, self.fit.dtype)
 
-    def check_training_rows(self, views: Any) -> None:
-        """Refuse data that are not those of the fit."""
-        given, (_, index) = self.given(views), self.read(views)
+    def check_training_rows(self, views: Any, index: pd.Index | None = None) -> None:
+        """Refuse data that are not those of the fit; `index`: the labels of all rows, where these are some of them."""
+        given = self.given(views)
+        index = self.read(views)[1] if index is None else index
         absent = [name for name in self.fit.schema.types if name not in given]
         if absent:
             raise ValueError(f"these are not the data of the fit: they lack view {absent[0]!r}.")

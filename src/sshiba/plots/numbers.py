@@ -10,6 +10,8 @@ import pandas as pd
 from scipy.stats import norm
 
 from ..core.explained import feature_relevance
+from ..data.border import as_views
+from ..data.row_parts import holds_sources, row_parts
 from ..evaluate import Check, Stability, reliability
 from ..fitted.answers import Answers
 from ..fitted.describe import r2_table
@@ -22,7 +24,9 @@ STABILITY = ["kind", "factor", "mean", "low", "high", "stable"]  # columns
 
 def overview_data(model: FittedModel, views: Any) -> pd.DataFrame:
     """The share of each view's cells that each row has, rows x views."""
-    fit = fitted_of(model)
+    fit, views = fitted_of(model), as_views(views)
+    if holds_sources(views):
+        return pd.concat([overview_data(fit, part) for part in row_parts(views)])
     data, index = Answers(fit).read(views)
     shares = {}
     for name in fit.schema.types:

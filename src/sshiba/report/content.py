@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
+from ..data.sampling import Sample
 from ..data.sparse_tables import SparseTable, is_sparse_view, read_sparse
 from ..evaluate import Check, scores_table
 from ..fitted.answers import Answers
@@ -23,10 +24,11 @@ MOST_BARS = 40
 MOST_BANDS = 400  # rows of the overview that a screen can tell apart
 
 
-def content(fit: Fitted, views: Any, checks: dict[str, Check] | None, fraction: float) -> dict[str, Any]:
-    """Everything on the page."""
+def content(fit: Fitted, sample: Sample, checks: dict[str, Check] | None, fraction: float) -> dict[str, Any]:
+    """Everything on the page; `sample` holds the data, or None."""
     table = views_table(fit)
-    rows = np.sort(np.random.default_rng(0).permutation(len(fit.factors))[:MOST_POINTS])
+    possible = rows_in_fit(fit, sample)
+    rows = np.sort(possible[np.random.default_rng(0).permutation(len(possible))[:MOST_POINTS]])
     correlation = numbers.factor_correlation_data(fit)
     parts: dict[str, Any] = {
         "views": {"words": sentences.views(fit, table), "rows": _views(fit, table)},
@@ -42,17 +44,24 @@ def content(fit: Fitted, views: Any, checks: dict[str, Check] | None, fraction: 
             "names": fit.factor_names,
             "rows": [str(label) for label in fit.index[rows]],
             "values": packed(fit.factors[rows].T),
-            "colours": _colours(fit, views, rows),
+            "colours": _colours(fit, sample, rows),
         },
         "weights": _weights(fit),
         "relevance": [_relevance(fit, name) for name in fit.schema.types],
         "provenance": {"words": sentences.provenance(fit), "settings": _settings(fit)},
     }
-    if views is not None:
-        parts["overview"] = _overview(fit, views)
+    if sample.views is not None:
+        parts["overview"] = _overview(fit, sample)
     if checks:
-        parts["check"] = _check(checks, fraction)
+        parts["check"] = _check(checks, fraction, sample)
     return parts
+
+
+def rows_in_fit(fit: Fitted, sample: Sample) -> np.ndarray:
+    """Where the rows of a sample are among those of the fit."""
+    if sample.places is None or sample.index is None:
+        return np.arange(len(fit.factors))
+    return fit.index.get_indexer(sample.index) if fit.index.is_unique else sample.places
 
 
 def packed(values: np.ndarray) -> str:
@@ -140,23 +149,24 @@ def _settings(fit: Fitted) -> list[list[str]]:
     ]
 
 
-def _overview(fit: Fitted, views: Any) -> dict[str, Any]:
-    shares = numbers.overview_data(fit, views)
+def _overview(fit: Fitted, sample: Sample) -> dict[str, Any]:
+    shares = numbers.overview_data(fit, sample.views)
     ordered = numbers.by_pattern(shares)
     places = np.unique(np.linspace(0, max(len(ordered) - 1, 0), MOST_BANDS).astype(int))
     return {
-        "words": sentences.overview(shares),
+        "words": sentences.looked_at(sample.in_words) + sentences.overview(shares),
         "views": [str(name) for name in shares],
         "shares": rounded(ordered.iloc[places].T),
     }
 
 
-def _colours(fit: Fitted, views: Any, rows: np.ndarray) -> list[dict[str, Any]]:
+def _colours(fit: Fitted, sample: Sample, rows: np.ndarray) -> list[dict[str, Any]]:
     """Columns of the data that can colour the points: labels first, of each view the most relevant ones."""
-    if views is None:
+    if sample.views is None:
         return []
     answers = Answers(fit)
-    given, index = answers.given(views), answers.read(views)[1]
+    given = answers.given(sample.views)
+    index = answers.read(sample.views)[1] if sample.index is None else sample.index
     out = []
     for name in sorted(given, key=lambda n: not fit.schema.codings[n].has_classes):
         if is_sparse_view(given[name]):
@@ -194,12 +204,12 @@ def _colour(view: str, column: pd.Series, fit: Fitted, name: str, d: int) -> dic
     return {"name": title, "values": [None if pd.isna(x) else float(f"{float(x):.5g}") for x in column]}
 
 
-def _check(checks: dict[str, Check], fraction: float) -> dict[str, Any]:
+def _check(checks: dict[str, Check], fraction: float, sample: Sample) -> dict[str, Any]:
     scores = scores_table(checks)
     shown = [name for name, one in checks.items() if one.hidden.any()]
     columns = ["view", *scores.columns]
     return {
-        "words": sentences.held_out(scores, fraction),
+        "words": sentences.looked_at(sample.in_words) + sentences.held_out(scores, fraction),
         "columns": [column.replace("_", " ") for column in columns],
         "rows": [
             [str(name), *("" if pd.isna(x) else f"{x:.3f}" if isinstance(x, float) else str(x) for x in row)]

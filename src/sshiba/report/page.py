@@ -11,6 +11,7 @@ from typing import Any
 
 from sklearn.base import clone
 
+from ..data.sampling import Sample, draw_sample
 from ..evaluate import check
 from ..files.atomic import check_place, replacing
 from ..fitted.answers import Answers
@@ -26,7 +27,8 @@ def write_report(model: Any, path: str | Path, views: Any = None, fraction: floa
     model : SSHIBA
     path : path of the HTML file
     views : optional
-        The data of the fit: adds which rows have what, columns to colour rows by, and a held-out check.
+        The data of the fit: adds which rows have what, columns to colour rows by, and a held-out check. Of many rows
+        that are not in memory some are looked at, drawn at random; the page says so.
     fraction : float
         Share of the cells that the check hides; 0 leaves it out. The check is another fit.
     title : str
@@ -34,14 +36,15 @@ def write_report(model: Any, path: str | Path, views: Any = None, fraction: floa
     fit, script = fitted_of(model), _plotly()
     if not 0 <= fraction < 1:
         raise ValueError(f"fraction must be at least 0 and below 1, not {fraction!r}.")
-    if views is not None:
-        Answers(fit).check_training_rows(views)
     check_place(path)
+    sample = Sample(None) if views is None else draw_sample(views, max_memory=model.max_memory)
+    if views is not None:
+        Answers(fit).check_training_rows(sample.views, sample.all_rows)
     checks = None
     if views is not None and fraction:
         settings = {**fit.settings, "views": fit.schema.types, "n_init": 1, "callback": None, "verbose": 0}
-        checks = check(clone(model).set_params(**settings), Answers(fit).given(views), fraction)
-    parts = content(fit, views, checks, fraction)
+        checks = check(clone(model).set_params(**settings), Answers(fit).given(sample.views), fraction)
+    parts = content(fit, sample, checks, fraction)
     page = build(parts, script, title or "What the fit found")
     with replacing(path) as temporary:
         Path(temporary).write_text(page, encoding="utf-8")

@@ -38,6 +38,11 @@ def views(fit: Fitted, table: pd.DataFrame) -> str:
     return f"{words}{few} of the cells are missing{most}."
 
 
+def looked_at(rows: str) -> str:
+    """Before what is said of some rows only."""
+    return f"Looked at: {rows}. " if rows else ""
+
+
 def overview(shares: pd.DataFrame) -> str:
     complete = int((shares == 1).all(axis=1).sum())
     absent = {name: int((shares[name] == 0).sum()) for name in shares}

@@ -1,0 +1,117 @@
+"""Several tables, together too large to hold, side by side: rows by name where they have names, else by place."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterator, Sequence
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+from ..data.rows_at import RowsAt
+from ..data.sources import RowSource
+from .file_table import FileTable
+from .formats import FileError
+from .joining import check_columns, check_names, warn_few_in_common
+from .long_tables import LongTable
+from .reading_options import LearnedReading, Reading
+from .tables import columns_to_drop
+
+logger = logging.getLogger("sshiba")
+
+PART = 2**24  # bytes of rows that are read at a time
+
+
+class JoinedTables(LongTable):
+    """Tables in files of text and of Parquet as one; what is filled is written anew, not as it was written before."""
+
+    is_text = False
+
+    def __init__(self, paths: Sequence[str], how: Reading, learned: LearnedReading | None = None) -> None:
+        self.paths, self.path, self.how, self.learned = list(paths), paths[0], how, learned
+        columns = [name for path in paths for name in LongTable(path, Reading(), learned).columns]
+        self.dropped = columns_to_drop(how.drop, columns, paths)
+        self.tables = [LongTable(path, how, learned, columns) for path in paths]
+        check_columns([table.first for table in self.tables])
+
+    @cached_property
+    def index(self) -> pd.Index | None:
+        """The names of all rows, those of the first file first; None where they have none."""
+        found = [table.survey.names for table in self.tables]
+        names = [own for own in found if own is not None]
+        if not names:
+            if len({table.survey.n_rows for table in self.tables}) > 1:
+                raise FileError(
+                    "the files have different numbers of rows: name the rows (--index), so that they can be matched."
+                )
+            logger.warning("rows of the files are matched by their place; --index matches them by name.")
+            return None
+        if len(names) < len(found):
+            raise FileError("some files name their rows and some do not: name them in all (--index).")
+        check_names(names, self.paths)
+        warn_few_in_common(names, self.paths)
+        union = names[0]
+        for own in names[1:]:
+            new = union.get_indexer(own) < 0
+            union = union.append(own[new]) if new.any() else union
+        return union
+
+    @property
+    def total_rows(self) -> int:
+        return self.tables[0].survey.n_rows if self.index is None else len(self.index)
+
+    @property
+    def n_rows(self) -> int:
+        return self.total_rows
+
+    @cached_property
+    def first(self) -> FileTable:
+        """All columns, and no row."""
+        outline = pd.concat([table.first.values.iloc[:0].reset_index(drop=True) for table in self.tables], axis=1)
+        dialects = [table.first.dialect for table in self.tables]
+        return FileTable(outline, outline, dialect=dialects[0] if None not in dialects else None)
+
+    def source(self) -> RowSource:
+        return self._source
+
+    @cached_property
+    def _source(self) -> RowSource:
+        sources: list[RowSource] = [table.source() for table in self.tables]
+        index = self.index
+        if index is None:
+            return SideBySide(sources)
+        at = [source.index.get_indexer(index) for source in sources if source.index is not None]
+        same = [np.array_equal(places, np.arange(source.n_rows)) for places, source in zip(at, sources)]
+        return SideBySide(
+            [source if own else RowsAt(source, places, index) for source, places, own in zip(sources, at, same)]
+        )
+
+    def parts(self) -> Iterator[FileTable]:
+        return (part for _, part in self.parts_of_whole())
+
+    def parts_of_whole(self, row: int = 0) -> Iterator[tuple[int, FileTable]]:
+        source = self.source()
+        whole = frozenset(name for table in self.tables for name in table.survey.whole)
+        step = max(1, PART // max(source.row_bytes, 1))
+        for start in range(row - row % step, source.n_rows, step):
+            frame = source.read(start, min(start + step, source.n_rows))
+            yield start, FileTable(frame, frame, whole=whole)
+
+    def read_as(self, learned: LearnedReading) -> JoinedTables:
+        return JoinedTables(self.paths, self.how, learned)
+
+
+class SideBySide(RowSource):
+    """The columns of several sources that have the same rows."""
+
+    container = "frame"
+
+    def __init__(self, sources: Sequence[RowSource]) -> None:
+        self.sources, self.n_rows, self.index = sources, sources[0].n_rows, sources[0].index
+        self.outline = pd.concat([source.outline for source in sources], axis=1)
+
+    def read(self, start: int, stop: int) -> pd.DataFrame:
+        parts: list[Any] = [source.read(start, stop) for source in self.sources]
+        return pd.concat([part.set_axis(parts[0].index) for part in parts], axis=1)
