@@ -5,16 +5,14 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass, replace
-from functools import partial, reduce
+from functools import partial
 from math import inf
-from operator import add
 from typing import Any
 
 import numpy as np
 
-from ..core.arrays import array_namespace, to_numpy
-from ..core.blocks import Block, LocalX, RowView, as_float, join_x, rows_of_x
-from ..core.coded import CodedView
+from ..core.arrays import to_numpy
+from ..core.blocks import Block, LocalX, RowView, join_x, rows_of_x
 from ..core.devices import HOST, Device
 from ..core.holes import Holes
 from ..core.latent_step import start_x
@@ -22,12 +20,13 @@ from ..core.local_step import Settled, local_step, settle, z_covariance
 from ..core.messages import Messages, make_messages
 from ..core.scratch import Scratch
 from ..core.sparse_rows import is_sparse
-from ..core.spec import ModelSpec, ViewSpec
-from ..core.start import WIDE, random_posterior
-from ..core.state import Array, LatentX, Posterior, Stats
+from ..core.spec import ModelSpec
+from ..core.start import random_posterior
+from ..core.state import LatentX, Posterior, Stats
 from ..core.streamed import AnyView, StreamedView
 from ..core.threads import in_threads, leave_one_thread, read_ahead
-from .gram import Cross, Gram, gram_step, static_columns, take_cross, take_gram
+from .block_making import cut, outline_of, row_view, summarised, with_sums, working_width
+from .gram import Cross, Gram, choose_gram, gram_step, take_cross, take_gram
 from .patterns import arrange_rows
 from .placed import PlacedBlocks, Room
 from .principal import RowProducts, principal_directions
@@ -35,8 +34,6 @@ from .protocol import MAX_ROUNDS, Z_TOL, RowPosterior
 
 X_SHARE, X_COPIES = 0.25, 6  # of the memory for q(x), and how often <x> is counted: with xi, of two states and a trial
 MOST_PASSES = 8  # over rows that are read, for patterns of holes that lie apart
-SPARSE_COST = 8.0  # of a stored cell in a product, in multiplications of a dense one
-SPARSE_SHARE = 4  # blocks of sparse rows are smaller by this, so that all threads have some
 
 
 @dataclass(frozen=True)
@@ -344,106 +341,3 @@ class Part:
     def on_host(self) -> bool:
         """Real rows in Gram space need nothing but `gram` and `summary`, which then are on the host."""
         return self.gram is not None and all(view.is_static for view in self.summary.views)
-
-
-def choose_gram(engine: str, block: Block, n: int, n_components: int, device: Device = HOST) -> bool:
-    """Is a sweep over n rows like those of a block cheaper in Gram space?
-
-    By multiplications, and never at the price of memory.
-    """
-    static, latent = static_columns(block)
-    if not block.shared or not static or engine == "memory":
-        return False
-    targets = [block.views[i].target for i in static]
-    has_sparse = any(is_sparse(target) for target in targets)
-    if has_sparse and len(static) > 1:
-        return False  # a sparse matrix and others side by side are no matrix of one kind
-    if engine == "gram":
-        return True
-    S = sum(len(block.views[i].groups.index) for i in static)
-    T = sum(len(block.views[i].groups.index) for i in latent)
-    cells = n * S if not has_sparse else SPARSE_COST * sum(target.matrix.nnz for target in targets) * n / block.n
-    direct = 2 * cells * n_components + n * (4 * T * n_components + 2 * n_components**2)
-    # Narrow products run at the speed of memory, not of multiplication: T counts for 16 at least.
-    gram = (S + T) * ((S + T) * n_components + 2 * n_components**2)
-    gram += 2 * cells * max(T, 16) + 3 * n * T**2 if T else 0
-    size = sum(target.nbytes for target in targets) * n / block.n if has_sparse else 8 * n * S
-    fits = max(device.block_bytes, size) >= 8 * S * S
-    return fits and gram < direct
-
-
-def working_width(view: AnyView, spec: ViewSpec) -> float:
-    """Numbers that a row needs four of besides its data: of latent x and what is made of it, of a copy in double
-    precision; of sparse rows as much as is stored of them, or as their products with a start take.
-    """
-    if view.is_sparse:
-        stored = view.nbytes / max(view.n_rows, 1)
-        return max(stored, 8 * min(spec.n_features, WIDE)) * SPARSE_SHARE / 32
-    return (4 if spec.likelihood.latent else view.dtype == "float32") * spec.n_features
-
-
-def outline_of(block: Block) -> Block:
-    """All that is known of a block without its rows; which columns each of them has is not kept either."""
-
-    def masks(observed: Array) -> Array:
-        return observed if block.shared else np.broadcast_to(np.False_, observed.shape)
-
-    views = [
-        replace(v, target=v.target[:0].copy(), observed=masks(v.observed), holes=None, seen=None) for v in block.views
-    ]
-    return replace(block, views=tuple(views), observed=masks(block.observed))
-
-
-def summarised(blocks: Sequence[Block]) -> Block:
-    """All blocks of a part as one, without its data: rows in Gram space need no more of real views."""
-    views = []
-    for rows in zip(*(block.views for block in blocks)):
-        sums = {name: [getattr(view, name) for view in rows] for name in ("x_sum", "xx")}
-        total = {name: reduce(add, parts) for name, parts in sums.items() if rows[0].is_static}
-        views.append(replace(rows[0], target=rows[0].target[:0], holes=None, seen=None, **total))
-    return replace(blocks[0], n=sum(block.n for block in blocks), views=tuple(views))
-
-
-def cut(part: slice, step: int) -> Iterator[slice]:
-    return (slice(start, min(start + step, part.stop)) for start in range(part.start, part.stop, step))
-
-
-def row_view(view: CodedView, holes: Holes, spec: ViewSpec, shared: bool, exact: bool) -> RowView:
-    """One view of some rows, which are all that is given of it; unless `exact`, its holes are variables."""
-    n, n_features = view.n_rows, spec.n_features
-    seen = holes.seen(view.observed if exact else None, n)
-    observed = seen[:1] if shared else seen
-    complete = bool(observed.all())
-    whole_rows = not shared and not complete and observed.shape[1] == 1
-    variables = None
-    if not exact:
-        missing = np.False_ if view.observed is None else ~view.observed
-        variables = np.broadcast_to(missing, (n, n_features))
-    return RowView(
-        view.target,
-        np.ascontiguousarray(observed),
-        holes.groups,
-        variables,
-        present=bool(observed.any()),
-        complete=complete,
-        seen=np.flatnonzero(observed[:, 0]) if whole_rows and variables is None else None,
-        is_static=not spec.likelihood.latent and variables is None,
-    )
-
-
-def with_sums(block: Block, block_bytes: int) -> Block:
-    """With Σx and Σx² of its static views."""
-    views = [replace(view, **column_sums(view, block_bytes)) if view.is_static else view for view in block.views]
-    return replace(block, views=tuple(views))
-
-
-def column_sums(view: RowView, block_bytes: int) -> dict[str, Array]:
-    if is_sparse(view.target):
-        return dict(zip(("x_sum", "xx"), view.target.column_sums()))
-    x_sum: Array = 0.0
-    xx: Array = 0.0
-    for place in cut(slice(0, len(view.target)), max(1, block_bytes // (32 * view.target.shape[1]))):
-        x = as_float(view.target[place])
-        xp = array_namespace(x)
-        x_sum, xx = x_sum + xp.sum(x, axis=0), xx + xp.sum(x * x, axis=0)
-    return {"x_sum": x_sum, "xx": xx}
