@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass, replace
@@ -17,20 +18,20 @@ from ..core.devices import HOST, Device
 from ..core.holes import Holes
 from ..core.latent_step import start_x
 from ..core.local_step import Settled, local_step, settle, z_covariance
-from ..core.messages import Messages, make_messages
+from ..core.messages import Globals, Messages, make_messages
 from ..core.scratch import Scratch
 from ..core.sparse_rows import is_sparse
 from ..core.spec import ModelSpec
-from ..core.start import random_posterior
-from ..core.state import LatentX, Posterior, Stats
+from ..core.start import plain_posterior
+from ..core.state import LatentX, Stats
 from ..core.streamed import AnyView, StreamedView
 from ..core.threads import in_threads, leave_one_thread, read_ahead
 from .block_making import cut, outline_of, row_view, summarised, with_sums, working_width
 from .gram import Cross, Gram, choose_gram, gram_step, take_cross, take_gram
 from .patterns import arrange_rows
 from .placed import PlacedBlocks, Room
-from .principal import RowProducts, principal_directions
-from .protocol import MAX_ROUNDS, Z_TOL, RowPosterior
+from .principal import RowProducts, principal_directions, products, squares_of
+from .protocol import MAX_ROUNDS, Z_TOL, Ask, RowPosterior, same
 
 X_SHARE, X_COPIES = 0.25, 6  # of the memory for q(x), and how often <x> is counted: with xi, of two states and a trial
 MOST_PASSES = 8  # over rows that are read, for patterns of holes that lie apart
@@ -69,6 +70,8 @@ class MemoryRows:
         Where the rows live. Globals go there as messages, statistics come back, once a sweep.
     max_memory : float
         Bytes; where q(x) would take too much of them it lies in a scratch file.
+    holes : sequence of Holes, optional
+        Of each view over all rows, where `data` are some of them, in memory.
     """
 
     def __init__(
@@ -82,6 +85,7 @@ class MemoryRows:
         min_shared: int | None = None,
         device: Device = HOST,
         max_memory: float = inf,
+        holes: Sequence[Holes] | None = None,
     ) -> None:
         keep_freed_memory()
         self.device = device
@@ -93,7 +97,11 @@ class MemoryRows:
         n_latent = sum(own.n_features for own in spec.views if own.likelihood.latent or missing != "exact")
         self.on_disk = X_COPIES * 8 * self.n_rows * n_latent > X_SHARE * max_memory and device.is_host
         widths = [view.n_features for view in spec.views]
-        holes = [view.holes(d) for view, d in zip(data, widths)]
+        if holes is None:
+            holes = [view.holes(d) for view, d in zip(data, widths)]
+        else:
+            masks = [view.read(slice(0, self.n_rows)).observed for view in data]
+            holes = [own.among(mask, self.n_rows) for own, mask in zip(holes, masks)]
         self.complete = [own.complete for own in holes]
         self.holes = holes if missing == "exact" else [Holes.none(d) for d in widths]
         self.groups = tuple(holes.groups for holes in self.holes)
@@ -182,31 +190,39 @@ class MemoryRows:
 
     def describe(self) -> str:
         """One line on how the rows are processed."""
-        sizes = {"gram": 0, "direct": 0, "a covariance each": 0}
-        for part in self.parts:
-            blocks = self.blocks.stored[part.blocks]
-            rows, shared = sum(block.n for block in blocks), blocks[0].shared
-            sizes["gram" if part.gram else "direct" if shared else "a covariance each"] += rows
-        how = ", ".join(f"{n} rows {kind}" for kind, n in sizes.items() if n)
         from_host = "" if self.room.resident else ", from the memory of the host"
         where = "" if self.device.is_host else f"on {self.device.name}{from_host}: "
-        return f"{where}{how}; {len(self.parts)} patterns of holes, {len(self.blocks)} blocks"
+        return f"{where}{in_words(self.ways())}; {len(self.parts)} patterns of holes, {len(self.blocks)} blocks"
+
+    def ways(self) -> Counter[str]:
+        """How many rows are processed in each way."""
+        rows: Counter[str] = Counter()
+        for part in self.parts:
+            blocks = self.blocks.stored[part.blocks]
+            way = "gram" if part.gram else "direct" if blocks[0].shared else "a covariance each"
+            rows[way] += sum(block.n for block in blocks)
+        return rows
 
     def directions(self, k: int) -> np.ndarray:
-        none = random_posterior(self.spec, 1, self.groups, np.random.default_rng(0))  # its tau is all that matters
-        local = self.start(none)
+        local = self.start(plain_posterior(self.spec, self.groups))
+        return principal_directions(self.squares(local), partial(self.times, local), k)
 
-        def directions() -> np.ndarray:
-            products = [
-                RowProducts(self.blocks[part.blocks], local.x[part.blocks], part.gram, cross, part.summary)
-                for part, cross in zip(self.parts, local.cross)
-            ]
-            return principal_directions(products, k)
+    def squares(self, local: Local) -> np.ndarray:
+        """Σ <x>² of each feature, (ΣD,)."""
+        return self._with_room(lambda: sum(map(squares_of, self._products(local))))
 
-        return self._with_room(directions)
+    def times(self, local: Local, Q: np.ndarray) -> np.ndarray:
+        """XᵀX Q of the features of all views side by side, (ΣD, p); x at its mean."""
+        return self._with_room(lambda: sum(products(part, Q) for part in self._products(local)))
 
-    def start(self, posterior: Posterior) -> Local:
-        if not self._has_latent:
+    def _products(self, local: Local) -> list[RowProducts]:
+        return [
+            RowProducts(self.blocks[part.blocks], local.x[part.blocks], part.gram, cross, part.summary)
+            for part, cross in zip(self.parts, local.cross)
+        ]
+
+    def start(self, posterior: Globals) -> Local:
+        if not self.has_latent:
             return Local(tuple((None,) * len(self.data) for _ in self.slices), (None,) * len(self.parts))
         messages = self._messages(posterior)
         keep = self._keeping()
@@ -214,10 +230,10 @@ class MemoryRows:
             lambda: self._with_products(tuple(keep(start_x(block, messages)) for block in self.blocks))
         )
 
-    def step(self, posterior: Posterior, local: Local, hold_x: bool = False) -> tuple[Local, Stats]:
+    def step(self, posterior: Globals, local: Local, hold_x: bool = False) -> tuple[Local, Stats]:
         return self._with_room(lambda: self._step(posterior, local, hold_x))
 
-    def _step(self, posterior: Posterior, local: Local, hold_x: bool) -> tuple[Local, Stats]:
+    def _step(self, posterior: Globals, local: Local, hold_x: bool) -> tuple[Local, Stats]:
         on_host = make_messages(posterior, self.spec, self.groups)
         # What rows share is K x K, and sooner found on the host than launched on a device.
         shared = [None if part.shared is None else z_covariance(part.shared, on_host) for part in self.parts]
@@ -251,8 +267,8 @@ class MemoryRows:
         assert total is not None  # there is at least one row
         return Local(tuple(x), tuple(crosses)), total
 
-    def settle(self, posterior: Posterior, local: Local, max_rounds: int = MAX_ROUNDS) -> tuple[Local, bool]:
-        if not self._has_latent:
+    def settle(self, posterior: Globals, local: Local, max_rounds: int = MAX_ROUNDS) -> tuple[Local, bool]:
+        if not self.has_latent:
             return local, True
         messages, keep = self._messages(posterior), self._keeping()
         settled, converged = [], True
@@ -265,7 +281,9 @@ class MemoryRows:
             settled.append(keep(join_x(parts)))
         return self._with_room(lambda: self._with_products(tuple(settled))), converged
 
-    def infer(self, posterior: Posterior, local: Local | None = None, z_tol: float = Z_TOL) -> Iterator[RowPosterior]:
+    def infer(
+        self, posterior: Globals, local: Local | None = None, z_tol: float = Z_TOL, then: Ask = same
+    ) -> Iterator[Any]:
         messages = self._messages(posterior)
 
         def job(i: int, block: Block, some: slice) -> RowPosterior:
@@ -275,7 +293,7 @@ class MemoryRows:
         for i, block in enumerate(self.blocks.whole()):
             parts = block.parts(posterior.n_components, own=not block.shared or block.z_follows_x)
             run = in_threads if self.device.is_host else map
-            yield from run(partial(job, i, block), parts)
+            yield from map(then, run(partial(job, i, block), parts))
 
     def _settled(
         self,
@@ -311,7 +329,7 @@ class MemoryRows:
 
         return lambda x: tuple(map(keep, x))
 
-    def _messages(self, posterior: Posterior) -> Messages:
+    def _messages(self, posterior: Globals) -> Messages:
         return self.device.put_at_once(make_messages(posterior, self.spec, self.groups))
 
     def _with_products(self, x: tuple[LocalX, ...]) -> Local:
@@ -323,9 +341,13 @@ class MemoryRows:
         return Local(x, tuple(cross))
 
     @property
-    def _has_latent(self) -> bool:
+    def has_latent(self) -> bool:
         """Has any view a q(x)?"""
         return any(not view.is_static for view in self.parts[0].summary.views) if self.parts else False
+
+
+def in_words(ways: Counter[str]) -> str:
+    return ", ".join(f"{ways[way]} rows {way}" for way in ("gram", "direct", "a covariance each") if ways[way])
 
 
 @dataclass(frozen=True)
