@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import time
 from asyncio import CancelledError
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
+from functools import partial
 from typing import Any
 
 import dask
-from distributed import Client, Future, KilledWorker
+from distributed import Client, Future, KilledWorker, wait
 
 from ..core.scratch import RowsLostError
 
@@ -77,16 +78,18 @@ class Cluster:
                 )
             time.sleep(LOOK)
 
-    def result(self, future: Future, needed: Callable[[], set[str]]) -> Any:
-        """A result, as long as the workers that are needed for it are there; else WorkersLostError."""
+    def results(self, futures: Sequence[Future], needed: set[str]) -> list[Any]:
+        """Their results, as long as the workers that are needed for them are there; else WorkersLostError."""
         while True:
             try:
-                return future.result(timeout=LOOK)
+                wait(futures, timeout=LOOK)
+                gather = partial(self.client.gather, futures, asynchronous=True)
+                return self.client.sync(gather, callback_timeout=self.patience)
             except (Exception, CancelledError) as error:
-                if future.status == "error" and not isinstance(error, KilledWorker):
-                    raise  # it is the task's own
-                gone = needed() - set(self.workers())
-                if gone or not isinstance(error, TimeoutError):
+                if any(future.status == "error" for future in futures) and not isinstance(error, KilledWorker):
+                    raise  # it is a task's own
+                gone = needed - set(self.workers())
+                if gone or not isinstance(error, TimeoutError) or all(future.done() for future in futures):
                     raise WorkersLostError(f"{len(gone)} workers of {self.address} are gone") from error
 
     def send(self, values: Sequence[Any], worker: str) -> list[Future]:

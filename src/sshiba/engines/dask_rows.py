@@ -39,7 +39,7 @@ logger = logging.getLogger("sshiba")
 BLOCKS_EACH = 4  # of a thread: a worker that comes later finds some to take over
 LEAST_ROWS = 500  # of a block
 MOST_BYTES = 2**28  # of the data of a block
-FAN_IN = 8  # statistics that one task adds up
+FAN_IN = 8  # sums of workers that one task, or the client, adds up
 MOST_REPAIRS = 20  # of one call: a block that ends each of its workers ends the fit, too
 LOOK_AROUND = 5.0  # seconds between two looks for workers that came
 
@@ -102,9 +102,8 @@ class DaskRows:
         self.n_bytes = 0  # of all arrays that were sent and came back, each counted once
         holes = tuple(view.holes(own.n_features) for view, own in zip(data, spec.views))
         exact = missing == "exact"
-        plan = tasks.Plan(spec, n_components, missing, min_shared, device, tuple(own.outline for own in holes))
+        self.plan = tasks.Plan(spec, n_components, missing, min_shared, device, tuple(own.outline for own in holes))
         self.groups = tuple(own.groups if exact else ColumnGroups.single(len(own.groups.index)) for own in holes)
-        self.plan = self.client.submit(tasks.same, plan, pure=False)  # sent once for all blocks
         workers = self.cluster.wait_for_workers()
         slots = [address for address, threads in workers.items() for _ in range(threads)]
         parts = list(cut(slice(0, self.n_rows), block_rows or self._block_rows(len(slots))))
@@ -130,15 +129,14 @@ class DaskRows:
             place.block = self.client.submit(tasks.take_over, place.block, workers=[worker], pure=False)
         else:
             data = [view.read(place.rows).to_host() for view in self.data]
-            there = self.cluster.send(data, worker)
-            options = {"workers": [worker], "pure": False}
-            place.block = self.client.submit(tasks.make_block, self.plan, place.rows.start, *there, **options)
+            there = self.cluster.send([self.plan, *data], worker)
+            place.block = self.client.submit(tasks.make_block, place.rows.start, *there, workers=[worker], pure=False)
         place.worker = worker
 
     # ------------------------------------------------------------------------------------------------- the seam
 
     def describe(self) -> str:
-        ways = self._ask(tasks.ways)
+        ways = self._ask(tasks.ways, None)
         n_workers = len({place.worker for place in self.places})
         where = f"on {n_workers} workers of the Dask cluster {self.cluster.address}"
         return f"{where}: {in_words(ways)}; {len(self.places)} blocks"
@@ -148,7 +146,7 @@ class DaskRows:
         messages, local = self._messages(plain), self.start(plain)
 
         def times(Q: np.ndarray) -> np.ndarray:
-            return self._ask(tasks.times, messages, local.number, Q)
+            return self._ask(tasks.times, (messages, Q), local.number)
 
         return principal_directions(self._ask(tasks.squares, messages, local.number), times, k)
 
@@ -174,7 +172,7 @@ class DaskRows:
         step = 2 * len(self.places) // BLOCKS_EACH + 1
         for first in range(0, len(self.places), step):
             some = self.places[first : first + step]
-            job = partial(self._run, some, tasks.infer, messages, number, z_tol, then, add=False)
+            job = partial(self._run, some, tasks.infer, (messages, then), number, z_tol, add=False)
             for parts in self._through(job):
                 yield from parts
 
@@ -196,26 +194,32 @@ class DaskRows:
         """The sum of what all blocks say."""
         return self._through(lambda: self._run(self.places, task, *arguments))
 
-    def _run(self, places: Sequence[Place], task: Callable[..., Any], *arguments: Any, add: bool = True) -> Any:
-        """One task for each block, where it is, and a tree of additions; or what each of them says."""
-        name = uuid4().hex
-        shared = {f"arguments-{name}-{i}": value for i, value in enumerate(arguments)}
-        layers = {key: MaterializedLayer({key: (tasks.same, value)}) for key, value in shared.items()}
-        needs: dict[str, set[str]] = {key: set() for key in layers}
-        step = f"{task.__name__}-{name}"
+    def _run(self, places: Sequence[Place], task: Callable[..., Any], large: Any, *small: Any, add: bool = True) -> Any:
+        """One task for each block, where it is, and additions of what blocks of one worker, then all workers say; or
+        what each block says. `large` is sent once, and workers have it from one another.
+        """
+        name = f"{task.__name__}-{uuid4().hex}"
+        graph, total = TaskGraph(), f"add_stats-{name}"
+        # Every task is on a worker that is watched: one that is silent would keep the others waiting.
+        sent = graph.add(f"messages-{name}", places[0].worker, tasks.unpack, tasks.pack(large))
+        sums: list[tuple[Any, str]] = []
         for worker in dict.fromkeys(place.worker for place in places):
-            own = {(step, i): (task, place.block, *shared) for i, place in enumerate(places) if place.worker == worker}
-            layers[f"{step}-{worker}"] = MaterializedLayer(own, annotations={"workers": [worker]})
-            needs[f"{step}-{worker}"] = set(shared)
-        sums, of_blocks = f"add_stats-{name}", set(needs) - set(shared)
-        keys: list[Any] = [(step, i) for i in range(len(places))]
-        if add and len(keys) > 1:
-            tree, keys = addition_tree(sums, keys)
-            layers[sums], needs[sums] = MaterializedLayer(tree), of_blocks
-        futures = self.client.get(HighLevelGraph(layers, needs), keys, sync=False)
-        found = [self.cluster.result(future, lambda: {place.worker for place in places}) for future in futures]
-        self.n_bytes += tasks.n_bytes(arguments) + sum(map(tasks.n_bytes, found))
-        return found[0] if add else found
+            own = [i for i, place in enumerate(places) if place.worker == worker]
+            for i in own:
+                graph.add((name, i), worker, task, places[i].block, sent, *small)
+            sums.append(((total, worker), worker))
+            if add:
+                graph.add((total, worker), worker, tasks.add_stats, [(name, i) for i in own])
+        while add and len(sums) > FAN_IN:
+            groups = [sums[i : i + FAN_IN] for i in range(0, len(sums), FAN_IN)]
+            sums = [((total, len(groups), i), group[0][1]) for i, group in enumerate(groups)]
+            for (key, worker), group in zip(sums, groups):
+                graph.add(key, worker, tasks.add_stats, [key for key, _ in group])
+        keys = [key for key, _ in sums] if add else [(name, i) for i in range(len(places))]
+        futures = self.client.get(graph.whole(), keys, sync=False)
+        found = self.cluster.results(futures, {place.worker for place in places})
+        self.n_bytes += tasks.n_bytes(large) + sum(map(tasks.n_bytes, found))
+        return tasks.add_stats(found) if add else found
 
     # ----------------------------------------------------------------------------------------------------- losses
 
@@ -270,13 +274,21 @@ def least_busy(loads: Mapping[str, int], workers: Mapping[str, int]) -> str:
     return min(workers, key=lambda worker: loads[worker] / workers[worker])
 
 
-def addition_tree(name: str, keys: Sequence[Any]) -> tuple[dict[Any, Any], list[Any]]:
-    """Tasks that add up what has these keys, a few at a time, and the key of the sum."""
-    tree: dict[Any, Any] = {}
-    level = 0
-    while len(keys) > 1:
-        level += 1
-        groups = [keys[i : i + FAN_IN] for i in range(0, len(keys), FAN_IN)]
-        keys = [(name, level, i) for i in range(len(groups))]
-        tree |= {key: (tasks.add_stats, group) for key, group in zip(keys, groups)}
-    return tree, list(keys)
+class TaskGraph:
+    """Tasks in an order in which each needs only earlier ones, each on one worker alone."""
+
+    def __init__(self) -> None:
+        self.layers: list[tuple[str, dict[Any, Any]]] = []  # tasks that follow one another on a worker
+
+    def add(self, key: Any, worker: str, task: Callable[..., Any], *arguments: Any) -> Any:
+        if not self.layers or self.layers[-1][0] != worker:
+            self.layers.append((worker, {}))
+        self.layers[-1][1][key] = (task, *arguments)
+        return key
+
+    def whole(self) -> HighLevelGraph:
+        layers = {
+            str(i): MaterializedLayer(own, annotations={"workers": [worker]})
+            for i, (worker, own) in enumerate(self.layers)
+        }
+        return HighLevelGraph(layers, {name: {str(i) for i in range(int(name))} for name in layers})

@@ -13,6 +13,7 @@ from functools import reduce
 from operator import add
 from typing import Any
 
+import cloudpickle
 import numpy as np
 from dask.sizeof import sizeof
 
@@ -88,12 +89,17 @@ def _size(block: HeldBlock) -> int:
     return sum(view.nbytes for view in block.data) + 16 * block.rows.n_rows * latent * len(block.kept)
 
 
-def same(value: Any) -> Any:
+def pack(value: Any) -> bytes:
+    """What is sent to all workers, as Dask need not look into it."""
+    return cloudpickle.dumps(value)
+
+
+def unpack(packed: bytes) -> Any:
     """What is sent to workers is a result like any other: each worker fetches it once, from whoever has it."""
-    return value
+    return cloudpickle.loads(packed)
 
 
-def make_block(plan: Plan, first: int, *data: CodedView) -> HeldBlock:
+def make_block(first: int, plan: Plan, *data: CodedView) -> HeldBlock:
     return HeldBlock(plan, first, data)
 
 
@@ -127,12 +133,14 @@ def squares(block: HeldBlock, messages: Messages, old: int) -> np.ndarray:
     return block.rows.squares(block.recall(old, messages, 0)[0])
 
 
-def times(block: HeldBlock, messages: Messages, old: int, Q: np.ndarray) -> np.ndarray:
+def times(block: HeldBlock, sent: tuple[Messages, np.ndarray], old: int) -> np.ndarray:
+    messages, Q = sent
     return block.rows.times(block.recall(old, messages, 0)[0], Q)
 
 
-def infer(block: HeldBlock, messages: Messages, old: int | None, z_tol: float, then: Ask) -> list[Any]:
+def infer(block: HeldBlock, sent: tuple[Messages, Ask], old: int | None, z_tol: float) -> list[Any]:
     """What `then` says of the rows of a block, which are counted among all."""
+    messages, then = sent
     local = None if old is None else block.kept.get(old)
 
     def among_all(part: RowPosterior) -> Any:
@@ -141,7 +149,7 @@ def infer(block: HeldBlock, messages: Messages, old: int | None, z_tol: float, t
     return list(block.rows.infer(messages, local, z_tol, among_all))
 
 
-def ways(block: HeldBlock) -> Counter[str]:
+def ways(block: HeldBlock, _: None) -> Counter[str]:
     return block.rows.ways()
 
 
