@@ -18,7 +18,7 @@ from sklearn.base import BaseEstimator
 from sklearn.exceptions import ConvergenceWarning
 
 from .core.coded import CodedView
-from .core.devices import device_for
+from .core.devices import Device, device_for
 from .core.machine import memory_limit
 from .core.random import seed_sequence
 from .core.spec import ModelSpec, Priors
@@ -27,7 +27,7 @@ from .data.advice import Problem, Remedy
 from .data.reading import read_training, warn_empty_rows
 from .data.schema import Schema
 from .data.types import View
-from .engines import make_rows
+from .engines import Rows, make_rows
 from .files.atomic import check_place
 from .files.model_file import load_model, save_model
 from .files.mofa import write_mofa
@@ -98,8 +98,10 @@ class SSHIBA(BaseEstimator):
         Where rows are processed: None with NumPy, or where the first tensor among the views is; else with PyTorch on
         one of its devices (extra `torch`). Fitted attributes are NumPy's. Restarts run one after another there. Where a
         loaded model finds no such device it answers with NumPy.
-    engine : "auto", "memory" or "gram"
+    engine : "auto", "memory", "gram" or "dask"
         How rows are processed: directly, or in Gram space where real views are complete; "auto" takes the cheaper way.
+        "dask": in blocks on the workers of a Dask cluster whose `distributed.Client` is in use (extra `dask`); `device`
+        is then one of each worker, and `max_memory` counts only here.
     dtype : "float64" or "float32"
         Precision in which real views are stored; sums are always double.
     random_state : int or NumPy generator, optional
@@ -315,15 +317,19 @@ class SSHIBA(BaseEstimator):
         else:
             search, choice = earlier.search, earlier.choice
         spec = choice.spec(lambda priors: schema.model_spec(len(index), priors, self.missing))
-        device = device_for(self.device, coded)
         limit = memory_limit(self.max_memory)
-        rows = make_rows(coded, spec, n_components, self.missing, self.engine, device=device, max_memory=limit)
+
+        def rows_of(missing: str) -> Rows:
+            device = self._device_for(coded)
+            return make_rows(coded, spec, n_components, missing, self.engine, device=device, max_memory=limit)
+
+        rows = rows_of(self.missing)
         logger.info("engine: %s", rows.describe())
 
         as_transform = self.missing == "exact" or all(view.is_complete for view in coded)
         exact_rows = None
         if not as_transform:
-            exact_rows = make_rows(coded, spec, n_components, device=device, max_memory=limit)
+            exact_rows = rows_of("exact")
 
         def keep(restarts: Restarts) -> None:
             fit = make_fitted(schema, rows, restarts, index, self._settings(), choice, search, earlier, exact_rows)
@@ -370,6 +376,10 @@ class SSHIBA(BaseEstimator):
                 stacklevel=3,
             )
 
+    def _device_for(self, data: Sequence[AnyView]) -> Device:
+        """That of this machine or, on a cluster, the one of each worker, which need not be here."""
+        return Device(self.device) if self.engine == "dask" else device_for(self.device, data)
+
     def _sharpness_limit(self, seconds: float) -> float:
         """Seconds since the fit began by which the sharpness is to be found, where the sweeps took so many."""
         return np.inf if self.max_time is None else max(self.max_time, (1 + SHARPNESS_SHARE) * seconds)
@@ -403,7 +413,8 @@ class SSHIBA(BaseEstimator):
             return None
         options = self._fit_options(schema, time.perf_counter())
         with FitBar(len(candidates), SHORT, "candidate") if self.verbose else nullcontext() as bar, ctrl_c() as stops:
-            model = (n_components, options, seed, self.missing, self.engine, device_for(self.device, data))
+            here = "auto" if self.engine == "dask" else self.engine  # short fits to few rows
+            model = (n_components, options, seed, self.missing, here, self._device_for(data))
             search = run_search(candidates, in_memory, make_spec, *model, bar, stops)
         if search is not None:
             logger.info(search.in_words())

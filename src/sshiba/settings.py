@@ -9,7 +9,7 @@ import numpy as np
 from .core.devices import find_device
 from .core.machine import memory_limit
 from .core.spec import Priors
-from .engines import ENGINES
+from .engines import ENGINES, check_engine
 from .fitted.search import KEEP, Candidate
 
 
@@ -53,6 +53,8 @@ def check_settings(model: Any) -> None:
     if a_list and (model.priors is not None or model.keep is not None):
         raise ValueError("search is a list of candidates, which have their own priors and keep: leave these None.")
     memory_limit(model.max_memory)
-    find_device(model.device)
     if model.engine not in ENGINES:
-        raise ValueError(f"engine={model.engine!r} is not available in this version; use one of {ENGINES}.")
+        raise ValueError(f"engine must be one of {ENGINES}, not {model.engine!r}.")
+    check_engine(model.engine)
+    if model.engine != "dask":  # else it is one of each worker
+        find_device(model.device)

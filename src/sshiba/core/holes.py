@@ -46,6 +46,16 @@ class Holes:
             codes = np.column_stack([codes, np.where(codes == 0, self.row_codes[places], 0)])
         return Holes(self.groups, self.firsts, codes)
 
+    @property
+    def outline(self) -> Holes:
+        """What is known of the holes without any row."""
+        return Holes(self.groups, self.firsts, None if self.row_codes is None else self.row_codes[:0])
+
+    def among(self, observed: np.ndarray | None, n: int) -> Holes:
+        """Of n of the rows, from their mask: features stand in the groups that they have over all rows."""
+        codes = None if self.complete else np.packbits(self.seen(observed, n), axis=1)
+        return Holes(self.groups, self.firsts, codes)
+
     def seen(self, observed: np.ndarray | None, n: int) -> np.ndarray:
         """Which groups of features n rows have, (n, G), from the mask of these rows."""
         if observed is None or observed.shape[1] == 1:

@@ -38,8 +38,13 @@ class Messages:
         return int(self.offset.shape[1])
 
 
-def make_messages(posterior: Posterior, spec: ModelSpec, groups: Sequence[ColumnGroups]) -> Messages:
+Globals = Posterior | Messages  # what rows are asked with: where they are far away the messages are made once for all
+
+
+def make_messages(posterior: Globals, spec: ModelSpec, groups: Sequence[ColumnGroups]) -> Messages:
     """From the globals to the rows; `groups` are the column groups of each view of these rows."""
+    if isinstance(posterior, Messages):
+        return posterior
     views, ww, offset = [], [], []
     for view, view_spec, columns in zip(posterior.views, spec.views, groups):
         tau = view_spec.weight * view.tau.mean + np.zeros_like(view.b_mean)

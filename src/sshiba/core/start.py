@@ -24,6 +24,11 @@ def random_posterior(
     return Posterior(tuple(_random_view(view, n_components, g, rng) for view, g in zip(spec.views, groups)))
 
 
+def plain_posterior(spec: ModelSpec, groups: Sequence[ColumnGroups]) -> Posterior:
+    """For a first q(x) before there is any posterior: its tau is all that matters."""
+    return random_posterior(spec, 1, groups, np.random.default_rng(0))
+
+
 def posterior_along(
     spec: ModelSpec, groups: Sequence[ColumnGroups], directions: np.ndarray, rng: np.random.Generator
 ) -> Posterior:

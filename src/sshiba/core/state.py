@@ -249,6 +249,7 @@ class Stats:
     zz: Array  # (K, K) over all rows
     z_logdet: Array  # (): Σ log|Σ_n|
     views: tuple[ViewStats, ...]
+    n_restored: int = 0  # rows whose q(x) was lost, and found again from the globals before this step
 
     def __add__(self, other: Stats) -> Stats:
         return Stats(
@@ -256,4 +257,5 @@ class Stats:
             self.zz + other.zz,
             self.z_logdet + other.z_logdet,
             tuple(a + b for a, b in zip(self.views, other.views)),
+            self.n_restored + other.n_restored,
         )

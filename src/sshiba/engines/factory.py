@@ -13,7 +13,17 @@ from .memory import MemoryRows
 from .protocol import Rows
 
 BLOCKS_IN_MEMORY = 32  # of what may be used: several are at work, or read ahead, at a time
-ENGINES = ("auto", "memory", "gram")
+ENGINES = ("auto", "memory", "gram", "dask")
+
+
+def check_engine(engine: str) -> None:
+    """Refuse an engine that this process cannot use now."""
+    if engine == "dask":
+        try:
+            from .dask_cluster import needed_client
+        except ImportError as error:
+            raise ImportError("engine='dask' needs Dask: pip install 'sshiba[dask]'.") from error
+        needed_client()
 
 
 def make_rows(
@@ -37,11 +47,12 @@ def make_rows(
         The most factors there will be; sets the size of the blocks.
     missing : "exact" or "mean-field"
     engine : one of ENGINES
-        Work in Gram space where that is cheaper, never, or wherever it can be.
+        Work in Gram space where that is cheaper, never, or wherever it can be; or on the workers of a Dask cluster,
+        whose client is in use in this process.
     block_rows, min_shared : int, optional
         As for `MemoryRows`.
     device : Device
-        Where the rows live.
+        Where the rows live; on a cluster one of each worker.
     max_memory : float
         Bytes that may be used: blocks of rows are smaller where it is little, and q(x) that would take too much of it
         lies in a scratch file.
@@ -52,6 +63,10 @@ def make_rows(
                 f"view {own.name!r} is sparse and lacks some rows, which missing='mean-field' would fill. "
                 "Use missing='exact', or give a dense array."
             )
+    if engine == "dask":
+        from .dask_rows import DaskRows
+
+        return DaskRows(data, spec, n_components, missing, block_rows, min_shared, device.name)
     block_bytes = int(min(device.block_bytes, max_memory / BLOCKS_IN_MEMORY)) if device.is_host else device.block_bytes
     device = replace(device, block_bytes=block_bytes, part_bytes=min(device.part_bytes, block_bytes))
     return MemoryRows(data, spec, n_components, missing, engine, block_rows, min_shared, device, max_memory)

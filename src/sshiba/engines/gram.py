@@ -16,11 +16,14 @@ import numpy as np
 
 from ..core.arrays import array_namespace, zeros
 from ..core.blocks import Block, LocalX, as_float, latent_x
+from ..core.devices import HOST, Device
 from ..core.latent_step import added_sums, latent_view, step_x, update_view_x
 from ..core.local_step import XSums, ZGivenX, assemble, sum_patterns, z_covariance
 from ..core.messages import Messages
 from ..core.sparse_rows import is_sparse
 from ..core.state import Array, Stats
+
+SPARSE_COST = 8.0  # of a stored cell in a product, in multiplications of a dense one
 
 
 @dataclass(frozen=True)
@@ -47,6 +50,32 @@ def static_columns(block: Block) -> tuple[list[int], list[int]]:
     """The places of the static and of the latent views."""
     static = [i for i, rows in enumerate(block.views) if rows.is_static]
     return static, [i for i in range(len(block.views)) if i not in static]
+
+
+def choose_gram(engine: str, block: Block, n: int, n_components: int, device: Device = HOST) -> bool:
+    """Is a sweep over n rows like those of a block cheaper in Gram space?
+
+    By multiplications, and never at the price of memory.
+    """
+    static, latent = static_columns(block)
+    if not block.shared or not static or engine == "memory":
+        return False
+    targets = [block.views[i].target for i in static]
+    has_sparse = any(is_sparse(target) for target in targets)
+    if has_sparse and len(static) > 1:
+        return False  # a sparse matrix and others side by side are no matrix of one kind
+    if engine == "gram":
+        return True
+    S = sum(len(block.views[i].groups.index) for i in static)
+    T = sum(len(block.views[i].groups.index) for i in latent)
+    cells = n * S if not has_sparse else SPARSE_COST * sum(target.matrix.nnz for target in targets) * n / block.n
+    direct = 2 * cells * n_components + n * (4 * T * n_components + 2 * n_components**2)
+    # Narrow products run at the speed of memory, not of multiplication: T counts for 16 at least.
+    gram = (S + T) * ((S + T) * n_components + 2 * n_components**2)
+    gram += 2 * cells * max(T, 16) + 3 * n * T**2 if T else 0
+    size = sum(target.nbytes for target in targets) * n / block.n if has_sparse else 8 * n * S
+    fits = max(device.block_bytes, size) >= 8 * S * S
+    return fits and gram < direct
 
 
 def take_gram(block: Block) -> Gram:

@@ -2,41 +2,39 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
-from functools import partial, reduce
+from functools import partial
 from math import inf
-from operator import add
 from typing import Any
 
 import numpy as np
 
-from ..core.arrays import array_namespace, to_numpy
-from ..core.blocks import Block, LocalX, RowView, as_float, join_x, rows_of_x
-from ..core.coded import CodedView
+from ..core.arrays import to_numpy
+from ..core.blocks import Block, LocalX, RowView, join_x, rows_of_x
 from ..core.devices import HOST, Device
 from ..core.holes import Holes
 from ..core.latent_step import start_x
 from ..core.local_step import Settled, local_step, settle, z_covariance
-from ..core.messages import Messages, make_messages
+from ..core.messages import Globals, Messages, make_messages
 from ..core.scratch import Scratch
 from ..core.sparse_rows import is_sparse
-from ..core.spec import ModelSpec, ViewSpec
-from ..core.start import WIDE, random_posterior
-from ..core.state import Array, LatentX, Posterior, Stats
+from ..core.spec import ModelSpec
+from ..core.start import plain_posterior
+from ..core.state import LatentX, Stats
 from ..core.streamed import AnyView, StreamedView
 from ..core.threads import in_threads, n_threads, read_ahead, with_one_thread_less
-from .gram import Cross, Gram, gram_step, static_columns, take_cross, take_gram
+from .block_making import cut, outline_of, row_view, summarised, with_sums, working_width
+from .gram import Cross, Gram, choose_gram, gram_step, take_cross, take_gram
 from .patterns import arrange_rows
 from .placed import PlacedBlocks, Room
-from .principal import RowProducts, principal_directions
-from .protocol import MAX_ROUNDS, Z_TOL, RowPosterior
+from .principal import RowProducts, principal_directions, products, squares_of
+from .protocol import MAX_ROUNDS, Z_TOL, Ask, RowPosterior, same
 
 X_SHARE, X_COPIES = 0.25, 6  # of the memory for q(x), and how often <x> is counted: with xi, of two states and a trial
 AT_ONCE = 4  # blocks that are read and worked on at a time, each by a thread; sums do not depend on how many there are
 MOST_PASSES = 8  # over rows that are read, for patterns of holes that lie apart
-SPARSE_COST = 8.0  # of a stored cell in a product, in multiplications of a dense one
-SPARSE_SHARE = 4  # blocks of sparse rows are smaller by this, so that all threads have some
 
 
 @dataclass(frozen=True)
@@ -72,6 +70,8 @@ class MemoryRows:
         Where the rows live. Globals go there as messages, statistics come back, once a sweep.
     max_memory : float
         Bytes; where q(x) would take too much of them it lies in a scratch file.
+    holes : sequence of Holes, optional
+        Of each view over all rows, where `data` are some of them, in memory.
     """
 
     def __init__(
@@ -85,6 +85,7 @@ class MemoryRows:
         min_shared: int | None = None,
         device: Device = HOST,
         max_memory: float = inf,
+        holes: Sequence[Holes] | None = None,
     ) -> None:
         keep_freed_memory()
         self.device = device
@@ -97,7 +98,11 @@ class MemoryRows:
         n_latent = sum(own.n_features for own in spec.views if own.likelihood.latent or missing != "exact")
         self.on_disk = X_COPIES * 8 * self.n_rows * n_latent > X_SHARE * max_memory and device.is_host
         widths = [view.n_features for view in spec.views]
-        holes = [view.holes(d) for view, d in zip(data, widths)]
+        if holes is None:
+            holes = [view.holes(d) for view, d in zip(data, widths)]
+        else:
+            masks = [view.read(slice(0, self.n_rows)).observed for view in data]
+            holes = [own.among(mask, self.n_rows) for own, mask in zip(holes, masks)]
         self.complete = [own.complete for own in holes]
         self.holes = holes if missing == "exact" else [Holes.none(d) for d in widths]
         self.groups = tuple(holes.groups for holes in self.holes)
@@ -187,31 +192,39 @@ class MemoryRows:
 
     def describe(self) -> str:
         """One line on how the rows are processed."""
-        sizes = {"gram": 0, "direct": 0, "a covariance each": 0}
-        for part in self.parts:
-            blocks = self.blocks.stored[part.blocks]
-            rows, shared = sum(block.n for block in blocks), blocks[0].shared
-            sizes["gram" if part.gram else "direct" if shared else "a covariance each"] += rows
-        how = ", ".join(f"{n} rows {kind}" for kind, n in sizes.items() if n)
         from_host = "" if self.room.resident else ", from the memory of the host"
         where = "" if self.device.is_host else f"on {self.device.name}{from_host}: "
-        return f"{where}{how}; {len(self.parts)} patterns of holes, {len(self.blocks)} blocks"
+        return f"{where}{in_words(self.ways())}; {len(self.parts)} patterns of holes, {len(self.blocks)} blocks"
+
+    def ways(self) -> Counter[str]:
+        """How many rows are processed in each way."""
+        rows: Counter[str] = Counter()
+        for part in self.parts:
+            blocks = self.blocks.stored[part.blocks]
+            way = "gram" if part.gram else "direct" if blocks[0].shared else "a covariance each"
+            rows[way] += sum(block.n for block in blocks)
+        return rows
 
     def directions(self, k: int) -> np.ndarray:
-        none = random_posterior(self.spec, 1, self.groups, np.random.default_rng(0))  # its tau is all that matters
-        local = self.start(none)
+        local = self.start(plain_posterior(self.spec, self.groups))
+        return principal_directions(self.squares(local), partial(self.times, local), k)
 
-        def directions() -> np.ndarray:
-            products = [
-                RowProducts(self.blocks[part.blocks], local.x[part.blocks], part.gram, cross, part.summary)
-                for part, cross in zip(self.parts, local.cross)
-            ]
-            return principal_directions(products, k)
+    def squares(self, local: Local) -> np.ndarray:
+        """Σ <x>² of each feature, (ΣD,)."""
+        return self._with_room(lambda: sum(map(squares_of, self._products(local))))
 
-        return self._with_room(directions)
+    def times(self, local: Local, Q: np.ndarray) -> np.ndarray:
+        """XᵀX Q of the features of all views side by side, (ΣD, p); x at its mean."""
+        return self._with_room(lambda: sum(products(part, Q) for part in self._products(local)))
 
-    def start(self, posterior: Posterior) -> Local:
-        if not self._has_latent:
+    def _products(self, local: Local) -> list[RowProducts]:
+        return [
+            RowProducts(self.blocks[part.blocks], local.x[part.blocks], part.gram, cross, part.summary)
+            for part, cross in zip(self.parts, local.cross)
+        ]
+
+    def start(self, posterior: Globals) -> Local:
+        if not self.has_latent:
             return Local(tuple((None,) * len(self.data) for _ in self.slices), (None,) * len(self.parts))
         messages = self._messages(posterior)
         keep = self._keeping()
@@ -219,10 +232,10 @@ class MemoryRows:
             lambda: self._with_products(tuple(keep(start_x(block, messages)) for block in self.blocks))
         )
 
-    def step(self, posterior: Posterior, local: Local, hold_x: bool = False) -> tuple[Local, Stats]:
+    def step(self, posterior: Globals, local: Local, hold_x: bool = False) -> tuple[Local, Stats]:
         return self._with_room(lambda: self._step(posterior, local, hold_x))
 
-    def _step(self, posterior: Posterior, local: Local, hold_x: bool) -> tuple[Local, Stats]:
+    def _step(self, posterior: Globals, local: Local, hold_x: bool) -> tuple[Local, Stats]:
         on_host = make_messages(posterior, self.spec, self.groups)
         # What rows share is K x K, and sooner found on the host than launched on a device.
         shared = [None if part.shared is None else z_covariance(part.shared, on_host) for part in self.parts]
@@ -268,8 +281,8 @@ class MemoryRows:
         found = map(job, blocks, x)
         return found if by_block else with_one_thread_less(found)
 
-    def settle(self, posterior: Posterior, local: Local, max_rounds: int = MAX_ROUNDS) -> tuple[Local, bool]:
-        if not self._has_latent:
+    def settle(self, posterior: Globals, local: Local, max_rounds: int = MAX_ROUNDS) -> tuple[Local, bool]:
+        if not self.has_latent:
             return local, True
         messages, keep = self._messages(posterior), self._keeping()
         settled, converged = [], True
@@ -282,7 +295,9 @@ class MemoryRows:
             settled.append(keep(join_x(parts)))
         return self._with_room(lambda: self._with_products(tuple(settled))), converged
 
-    def infer(self, posterior: Posterior, local: Local | None = None, z_tol: float = Z_TOL) -> Iterator[RowPosterior]:
+    def infer(
+        self, posterior: Globals, local: Local | None = None, z_tol: float = Z_TOL, then: Ask = same
+    ) -> Iterator[Any]:
         messages = self._messages(posterior)
 
         def job(i: int, block: Block, some: slice) -> RowPosterior:
@@ -292,7 +307,7 @@ class MemoryRows:
         for i, block in enumerate(self.blocks.whole()):
             parts = block.parts(posterior.n_components, own=not block.shared or block.z_follows_x)
             run = in_threads if self.device.is_host else map
-            yield from run(partial(job, i, block), parts)
+            yield from map(then, run(partial(job, i, block), parts))
 
     def _settled(
         self,
@@ -328,7 +343,7 @@ class MemoryRows:
 
         return lambda x: tuple(map(keep, x))
 
-    def _messages(self, posterior: Posterior) -> Messages:
+    def _messages(self, posterior: Globals) -> Messages:
         return self.device.put_at_once(make_messages(posterior, self.spec, self.groups))
 
     def _with_products(self, x: tuple[LocalX, ...]) -> Local:
@@ -340,9 +355,13 @@ class MemoryRows:
         return Local(x, tuple(cross))
 
     @property
-    def _has_latent(self) -> bool:
+    def has_latent(self) -> bool:
         """Has any view a q(x)?"""
         return any(not view.is_static for view in self.parts[0].summary.views) if self.parts else False
+
+
+def in_words(ways: Counter[str]) -> str:
+    return ", ".join(f"{ways[way]} rows {way}" for way in ("gram", "direct", "a covariance each") if ways[way])
 
 
 @dataclass(frozen=True)
@@ -358,106 +377,3 @@ class Part:
     def on_host(self) -> bool:
         """Real rows in Gram space need nothing but `gram` and `summary`, which then are on the host."""
         return self.gram is not None and all(view.is_static for view in self.summary.views)
-
-
-def choose_gram(engine: str, block: Block, n: int, n_components: int, device: Device = HOST) -> bool:
-    """Is a sweep over n rows like those of a block cheaper in Gram space?
-
-    By multiplications, and never at the price of memory.
-    """
-    static, latent = static_columns(block)
-    if not block.shared or not static or engine == "memory":
-        return False
-    targets = [block.views[i].target for i in static]
-    has_sparse = any(is_sparse(target) for target in targets)
-    if has_sparse and len(static) > 1:
-        return False  # a sparse matrix and others side by side are no matrix of one kind
-    if engine == "gram":
-        return True
-    S = sum(len(block.views[i].groups.index) for i in static)
-    T = sum(len(block.views[i].groups.index) for i in latent)
-    cells = n * S if not has_sparse else SPARSE_COST * sum(target.matrix.nnz for target in targets) * n / block.n
-    direct = 2 * cells * n_components + n * (4 * T * n_components + 2 * n_components**2)
-    # Narrow products run at the speed of memory, not of multiplication: T counts for 16 at least.
-    gram = (S + T) * ((S + T) * n_components + 2 * n_components**2)
-    gram += 2 * cells * max(T, 16) + 3 * n * T**2 if T else 0
-    size = sum(target.nbytes for target in targets) * n / block.n if has_sparse else 8 * n * S
-    fits = max(device.block_bytes, size) >= 8 * S * S
-    return fits and gram < direct
-
-
-def working_width(view: AnyView, spec: ViewSpec) -> float:
-    """Numbers that a row needs four of besides its data: of latent x and what is made of it, of a copy in double
-    precision; of sparse rows as much as is stored of them, or as their products with a start take.
-    """
-    if view.is_sparse:
-        stored = view.nbytes / max(view.n_rows, 1)
-        return max(stored, 8 * min(spec.n_features, WIDE)) * SPARSE_SHARE / 32
-    return (4 if spec.likelihood.latent else view.dtype == "float32") * spec.n_features
-
-
-def outline_of(block: Block) -> Block:
-    """All that is known of a block without its rows; which columns each of them has is not kept either."""
-
-    def masks(observed: Array) -> Array:
-        return observed if block.shared else np.broadcast_to(np.False_, observed.shape)
-
-    views = [
-        replace(v, target=v.target[:0].copy(), observed=masks(v.observed), holes=None, seen=None) for v in block.views
-    ]
-    return replace(block, views=tuple(views), observed=masks(block.observed))
-
-
-def summarised(blocks: Sequence[Block]) -> Block:
-    """All blocks of a part as one, without its data: rows in Gram space need no more of real views."""
-    views = []
-    for rows in zip(*(block.views for block in blocks)):
-        sums = {name: [getattr(view, name) for view in rows] for name in ("x_sum", "xx")}
-        total = {name: reduce(add, parts) for name, parts in sums.items() if rows[0].is_static}
-        views.append(replace(rows[0], target=rows[0].target[:0], holes=None, seen=None, **total))
-    return replace(blocks[0], n=sum(block.n for block in blocks), views=tuple(views))
-
-
-def cut(part: slice, step: int) -> Iterator[slice]:
-    return (slice(start, min(start + step, part.stop)) for start in range(part.start, part.stop, step))
-
-
-def row_view(view: CodedView, holes: Holes, spec: ViewSpec, shared: bool, exact: bool) -> RowView:
-    """One view of some rows, which are all that is given of it; unless `exact`, its holes are variables."""
-    n, n_features = view.n_rows, spec.n_features
-    seen = holes.seen(view.observed if exact else None, n)
-    observed = seen[:1] if shared else seen
-    complete = bool(observed.all())
-    whole_rows = not shared and not complete and observed.shape[1] == 1
-    variables = None
-    if not exact:
-        missing = np.False_ if view.observed is None else ~view.observed
-        variables = np.broadcast_to(missing, (n, n_features))
-    return RowView(
-        view.target,
-        np.ascontiguousarray(observed),
-        holes.groups,
-        variables,
-        present=bool(observed.any()),
-        complete=complete,
-        seen=np.flatnonzero(observed[:, 0]) if whole_rows and variables is None else None,
-        is_static=not spec.likelihood.latent and variables is None,
-    )
-
-
-def with_sums(block: Block, block_bytes: int) -> Block:
-    """With Σx and Σx² of its static views."""
-    views = [replace(view, **column_sums(view, block_bytes)) if view.is_static else view for view in block.views]
-    return replace(block, views=tuple(views))
-
-
-def column_sums(view: RowView, block_bytes: int) -> dict[str, Array]:
-    if is_sparse(view.target):
-        return dict(zip(("x_sum", "xx"), view.target.column_sums()))
-    x_sum: Array = 0.0
-    xx: Array = 0.0
-    for place in cut(slice(0, len(view.target)), max(1, block_bytes // (32 * view.target.shape[1]))):
-        x = as_float(view.target[place])
-        xp = array_namespace(x)
-        x_sum, xx = x_sum + xp.sum(x, axis=0), xx + xp.sum(x * x, axis=0)
-    return {"x_sum": x_sum, "xx": xx}

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from functools import reduce
 from typing import NamedTuple
 
@@ -27,13 +27,15 @@ class RowProducts(NamedTuple):
     summary: Block  # all blocks as one, without data
 
 
-def principal_directions(parts: Sequence[RowProducts], k: int) -> np.ndarray:
-    """v √λ of the k largest eigenvalues of the features' correlations, (ΣD, k); holes are at the mean, which is 0."""
-    squares = sum(squares_of(part) for part in parts)
+def principal_directions(squares: np.ndarray, times: Callable[[np.ndarray], np.ndarray], k: int) -> np.ndarray:
+    """v √λ of the k largest eigenvalues of the features' correlations, (ΣD, k); holes are at the mean, which is 0.
+
+    From Σ x² of each feature, (ΣD,), and a function that gives XᵀX Q.
+    """
     scale = np.where(squares > 0, 1 / np.sqrt(np.where(squares > 0, squares, 1.0)), 0.0)[:, None]
 
     def multiply(Q: np.ndarray) -> np.ndarray:
-        return scale * sum(times(part, scale * Q) for part in parts)
+        return scale * times(scale * Q)
 
     return leading_directions(multiply, len(scale), k)
 
@@ -51,7 +53,7 @@ def squared(q: LatentX) -> np.ndarray:
     return to_numpy(array_namespace(q.mean).sum(q.mean * q.mean, axis=0))
 
 
-def times(part: RowProducts, Q: np.ndarray) -> np.ndarray:
+def products(part: RowProducts, Q: np.ndarray) -> np.ndarray:
     """XᵀX Q, (ΣD, p): from the Gram matrix where there is one, else block by block."""
     if part.gram is None:
         return reduce(np.add, _times_blocks(part, Q))

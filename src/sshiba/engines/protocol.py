@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any, Protocol
 
@@ -34,6 +34,13 @@ class RowPosterior:
         return RowPosterior(self.rows[places], self.z_mean[places], cov, self.converged)
 
 
+Ask = Callable[[RowPosterior], Any]  # what is to be known of some rows, worked out where they are
+
+
+def same(part: RowPosterior) -> RowPosterior:
+    return part
+
+
 class Rows(Protocol):
     """The rows of all views together. Everything that needs rows goes through these methods."""
 
@@ -58,13 +65,20 @@ class Rows(Protocol):
         ...
 
     def step(self, posterior: Posterior, local: Local, hold_x: bool = False) -> tuple[Local, Stats]:
-        """q(z), then q(x) unless it is held, of all rows; and their statistics."""
+        """q(z), then q(x) unless it is held, of all rows; and their statistics.
+
+        Where q(x) of some rows was lost it is found again first, and the statistics say of how many.
+        """
         ...
 
     def settle(self, posterior: Posterior, local: Local, max_rounds: int = MAX_ROUNDS) -> tuple[Local, bool]:
         """q(x) iterated with the globals fixed; and whether it converged."""
         ...
 
-    def infer(self, posterior: Posterior, local: Local | None = None, z_tol: float = Z_TOL) -> Iterator[RowPosterior]:
-        """Settled q(z) of all rows, each row once, in parts; from q(x) as `local` has it, or found anew."""
+    def infer(
+        self, posterior: Posterior, local: Local | None = None, z_tol: float = Z_TOL, then: Ask = same
+    ) -> Iterator[Any]:
+        """What `then` says of the settled q(z) of all rows, each row once, in parts; from q(x) as `local` has it, or
+        found anew. Where rows are on other machines `then` is sent there, and only what it returns comes back.
+        """
         ...

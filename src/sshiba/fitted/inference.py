@@ -5,6 +5,7 @@ from __future__ import annotations
 import warnings
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
+from typing import Any, NamedTuple
 
 import numpy as np
 from sklearn.exceptions import ConvergenceWarning
@@ -25,10 +26,23 @@ def infer_factors(rows: Rows, posterior: Posterior, local: Local | None = None) 
     """Means and standard deviations of z, (N, K), in the order of the rows that were given."""
     mean = np.empty((rows.n_rows, posterior.n_components))
     std = np.empty_like(mean)
-    for part in settled(rows.infer(posterior, local)):
-        variances = array_namespace(part.z_cov).linalg.diagonal(part.z_cov)
-        mean[part.rows], std[part.rows] = to_numpy(part.z_mean), np.sqrt(to_numpy(variances))
+    for part in settled(rows.infer(posterior, local, then=factor_moments)):
+        mean[part.rows], std[part.rows] = part.mean, part.std
     return mean, std
+
+
+class FactorMoments(NamedTuple):
+    """Means and standard deviations of z of some rows, and whether they had settled."""
+
+    rows: np.ndarray
+    mean: np.ndarray
+    std: np.ndarray
+    converged: bool
+
+
+def factor_moments(part: RowPosterior) -> FactorMoments:
+    variances = array_namespace(part.z_cov).linalg.diagonal(part.z_cov)
+    return FactorMoments(part.rows, to_numpy(part.z_mean), np.sqrt(to_numpy(variances)), part.converged)
 
 
 def predict_views(
@@ -72,7 +86,7 @@ def log_likelihood(rows: Rows, posterior: Posterior) -> float:
     return rows_bound(posterior, stats)
 
 
-def settled(parts: Iterator[RowPosterior]) -> Iterator[RowPosterior]:
+def settled(parts: Iterator[Any]) -> Iterator[Any]:
     """The same parts; a warning at the end where some of them had not converged."""
     converged = True
     for part in parts:

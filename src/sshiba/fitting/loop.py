@@ -53,7 +53,7 @@ def run(
             rotating = rotations.due(budget.n_sweeps + 1)
             new = sweep(rows, state, rotating, hold_x=budget.n_sweeps < HOLD_X, momentum=options.momentum)
             budget.n_sweeps += 1
-            rise = new.bound - state.bound
+            rise = np.inf if new.is_anew else new.bound - state.bound
             pace = rise / plain_sweeps(new.n_ahead)
             rotations.learn(budget.n_sweeps, new.gain, rise, stalled=pace < options.tol)
             path.append(new.bound)

@@ -40,9 +40,14 @@ class State:
     past: Past | None = None
     n_ahead: int = 0
 
+    @property
+    def is_anew(self) -> bool:
+        """Was q(x) of some rows lost, and found again? Then the bound may be lower than before, and starts anew."""
+        return self.stats is not None and self.stats.n_restored > 0
+
 
 def sweep(rows: Rows, state: State, rotating: bool, hold_x: bool = False, momentum: bool = False) -> State:
-    """One sweep; the bound may not fall.
+    """One sweep; the bound may not fall, unless q(x) of some rows was lost.
 
     With momentum the local step starts from globals that are extrapolated from the last two sweeps. If that lowers the
     bound it is forgotten, and the sweep is repeated from where the globals stand.
@@ -51,10 +56,10 @@ def sweep(rows: Rows, state: State, rotating: bool, hold_x: bool = False, moment
     if momentum and state.past is not None:
         ahead = extrapolate(state.posterior, state.past, state.n_ahead)
         new = sweep_once(rows, replace(state, posterior=ahead), rotating, hold_x, past)
-        if new.bound >= state.bound - ROUNDING * new.size:
+        if new.is_anew or new.bound >= state.bound - ROUNDING * new.size:
             return replace(new, n_ahead=state.n_ahead + 1)
     new = sweep_once(rows, state, rotating, hold_x, past)
-    if new.bound >= state.bound - ROUNDING * new.size:
+    if new.is_anew or new.bound >= state.bound - ROUNDING * new.size:
         return new
     if not all(view.likelihood.exact for view in rows.spec.views) and new.bound >= state.bound - INEXACT * rows.n_rows:
         return replace(state, gain=new.gain, past=None, n_ahead=0)
