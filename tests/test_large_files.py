@@ -381,7 +381,7 @@ def test_what_cannot_be_done_is_said(folder: Path, tmp_path: Path) -> None:
     x, made = save(arrays()["x"], tmp_path / "x.npy"), folder / "m.sshiba"
     new = tmp_path / "new.sshiba"
     assert "go with arrays only" in refused("fit", x, folder / "t.csv", "-o", new)
-    assert "side by side" in refused("fit", folder / "t.csv", folder / "many", *options(), "-o", new)
+    assert "in more than one file" in refused("fit", folder / "t.csv", folder / "many", *options(), "-o", new)
     assert "there is no file" in refused("fit", tmp_path / "none.npy", "-o", new)
     (tmp_path / "bad.npy").write_bytes(b"no array")
     assert "is damaged" in refused("fit", tmp_path / "bad.npy", "-o", new)
