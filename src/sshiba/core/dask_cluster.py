@@ -124,8 +124,10 @@ class Cluster:
         """Values to a worker."""
         try:
             return self.client.scatter(values, workers=[worker], hash=False, timeout=self.patience)
-        except (OSError, TimeoutError) as error:
-            raise WorkersLostError(f"a worker of {self.address} is gone") from error
+        except Exception as error:
+            if worker in self.wait_for_workers() and not isinstance(error, OSError | TimeoutError):
+                raise
+            raise WorkersLostError(f"a worker of the Dask cluster {self.address} is gone") from error
 
     def holders(self, futures: Sequence[Future | None]) -> list[list[str]]:
         """The workers that have each of these results."""
