@@ -2,14 +2,20 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Iterator
 
+import dask.array as da
+import dask.dataframe as dd
 import numpy as np
+import pandas as pd
 import pytest
 from cases import make_problem
 from distributed import Client, LocalCluster
 from samples import fit, make_views, with_holes
+from sklearn.exceptions import ConvergenceWarning
 
+from sshiba import SSHIBA
 from sshiba.core.state import Stats
 from sshiba.data.types import Binary, Categorical, Real
 from sshiba.engines import make_rows
@@ -22,7 +28,7 @@ pytestmark = pytest.mark.usefixtures("client")
 def cluster() -> Iterator[LocalCluster]:
     """Two real processes on this machine, and nothing that others could reach."""
     with LocalCluster(
-        n_workers=2, threads_per_worker=1, processes=True, host="127.0.0.1", dashboard_address=None
+        n_workers=2, threads_per_worker=1, processes=True, host="127.0.0.1", dashboard_address=":0"
     ) as found:
         yield found
 
@@ -82,3 +88,116 @@ def test_a_whole_fit() -> None:
     assert there.n_iter_ == here.n_iter_
     np.testing.assert_allclose(there.elbo_path_, here.elbo_path_, rtol=1e-9)
     np.testing.assert_allclose(there.factors_, here.factors_, atol=1e-5)
+
+
+# -------------------------------------------------------------------------------------------------- collections
+
+
+def mixed(n: int = 150) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Numbers and yes/no, with holes, and classes."""
+    rng = np.random.default_rng(0)
+    z = rng.standard_normal((n, 2))
+    X = z @ rng.standard_normal((2, 8)) + 0.5 * rng.standard_normal((n, 8))
+    T = (z @ rng.standard_normal((2, 4)) > 0).astype(float)
+    X[rng.random(X.shape) < 0.1], T[::9] = np.nan, np.nan
+    return X, T, np.array(["a", "b", "c"], object)[np.argmax(np.c_[z, 0 * z[:, 0]], axis=1)]
+
+
+def few_sweeps(views: object, **options: object) -> SSHIBA:
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", ConvergenceWarning)
+        return SSHIBA(3, search=None, random_state=0, max_iter=15, **options).fit(views)
+
+
+def test_arrays_are_coded_and_fitted_where_they_are() -> None:
+    """In other chunks each, with one array in memory; nothing of `engine` need be said."""
+    X, T, y = mixed()
+    here = few_sweeps({"X": X, "T": T, "y": y})
+    views = {"X": da.from_array(X, chunks=(70, 3)), "T": da.from_array(T, chunks=(40, 4)), "y": y}
+    there = few_sweeps(views)
+    np.testing.assert_allclose(there.elbo_path_, here.elbo_path_, rtol=1e-9)
+    np.testing.assert_allclose(there.factors_, here.factors_, atol=1e-5)
+    assert there.sharpness_ == pytest.approx(here.sharpness_)
+
+
+def test_a_frame_is_split_by_type_and_stays_there(caplog: pytest.LogCaptureFixture) -> None:
+    X, T, y = mixed()
+    frame = pd.DataFrame(X, columns=list("abcdefgh")).assign(y=y, t=T[:, 0])
+    here = few_sweeps(frame)
+    with caplog.at_level("INFO", "sshiba"):
+        there = few_sweeps(dd.from_pandas(frame, npartitions=4))
+    assert "150 rows a covariance each; 4 blocks" in caplog.text
+    np.testing.assert_allclose(there.elbo_path_, here.elbo_path_, rtol=1e-9)
+    np.testing.assert_allclose(there.factors_, here.factors_, atol=1e-5)
+
+
+@pytest.mark.parametrize("ask", ["transform", "impute", "predict", "predict_proba"])
+def test_answers_about_arrays_are_lazy_arrays(ask: str) -> None:
+    X, T, y = mixed(60)
+    model = few_sweeps({"X": X, "T": T, "y": y})
+    target = {"target": "y"} if ask.startswith("predict") else {}
+    views = {"X": da.from_array(X, chunks=(25, 3)), "T": da.from_array(T, chunks=(20, 4))}
+    found, expected = getattr(model, ask)(views, **target), getattr(model, ask)({"X": X, "T": T}, **target)
+    for mine, theirs in zip(*(v.values() if ask == "impute" else [v] for v in (found, expected))):
+        assert isinstance(mine, da.Array)
+        assert mine.chunks[0] == (25, 25, 10)
+        same = np.testing.assert_array_equal if theirs.dtype == object else np.testing.assert_allclose
+        same(mine.compute(), theirs, **({} if theirs.dtype == object else {"atol": 1e-5}))
+
+
+def test_answers_about_a_frame_are_lazy_frames() -> None:
+    X, T, y = mixed(60)
+    frame = pd.DataFrame(X, columns=list("abcdefgh")).assign(y=y, t=T[:, 0])
+    model, lazy = few_sweeps(frame), dd.from_pandas(frame, npartitions=3)
+    filled, stds = model.impute(lazy, return_std=True)
+    assert filled.divisions == stds.divisions == lazy.divisions
+    expected = model.impute(frame, return_std=True)
+    for mine, theirs in zip((filled, stds), expected):
+        pd.testing.assert_frame_equal(mine.compute(), theirs, check_dtype=False, atol=1e-5)
+    pd.testing.assert_frame_equal(model.transform(lazy).compute(), model.transform(frame), atol=1e-5)
+    assert model.score(lazy) == pytest.approx(model.score(frame), rel=1e-7)
+
+
+# ------------------------------------------------------------------------------------------------------- traffic
+
+
+def count_bytes() -> None:
+    """Let this process count what it writes to other processes."""
+    from distributed.comm.tcp import TCP
+
+    if not hasattr(TCP, "n_written"):
+        TCP.n_written, write = 0, TCP.write
+
+        async def counted(self, *args, **options):
+            n_bytes = await write(self, *args, **options)
+            TCP.n_written += n_bytes
+            return n_bytes
+
+        TCP.write = counted
+
+
+def n_written() -> int:
+    from distributed.comm.tcp import TCP
+
+    return TCP.n_written
+
+
+def bytes_per_sweep(client: Client, n: int, n_sweeps: int = 8) -> tuple[float, float]:
+    """What crosses between all processes in a sweep over n rows in six blocks; and what the engine counts of it."""
+    problem = make_problem([Real(), Binary()], [60, 8], ["none", "rows"], n=n, n_components=8)
+    rows = make_rows(problem.data, problem.spec, 8, engine="dask", block_rows=n // 6)
+    local, _ = rows.step(problem.posterior, rows.start(problem.posterior))
+    before, counted = sum(client.run(n_written).values()) + n_written(), rows.n_bytes
+    for _ in range(n_sweeps):
+        local, _ = rows.step(problem.posterior, local)
+    after = sum(client.run(n_written).values()) + n_written()
+    return (after - before) / n_sweeps, (rows.n_bytes - counted) / n_sweeps
+
+
+def test_bytes_of_a_sweep_do_not_depend_on_the_rows(client: Client) -> None:
+    count_bytes()
+    client.run(count_bytes)
+    (few, few_counted), (many, many_counted) = (bytes_per_sweep(client, n) for n in (240, 24_000))
+    assert few_counted == many_counted
+    assert many == pytest.approx(few, rel=0.2)  # heartbeats and measured times are in it
+    assert many < 24_000 * 8  # not even one number for each row

@@ -43,7 +43,7 @@ SETTINGS: dict[str, Any] = {"n_components": 3, "search": None, "random_state": 0
 @contextmanager
 def local_cluster(n_workers: int = 2) -> Iterator[tuple[LocalCluster, Client]]:
     """Real processes, each followed by another where it dies; nothing of them is left, however the test ends."""
-    address = {"host": "127.0.0.1", "dashboard_address": None}
+    address = {"host": "127.0.0.1", "dashboard_address": ":0"}
     with (
         LocalCluster(n_workers=n_workers, threads_per_worker=1, processes=True, **address) as cluster,
         Client(cluster) as client,

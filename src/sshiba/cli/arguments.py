@@ -60,11 +60,12 @@ class Fitting:
     max_time: float | None = None
     device: str | None = None
     max_memory: str | None = None
+    scheduler: str | None = None
 
     def model(self, given: Any) -> SSHIBA:
         """The model that is to be fitted to `given`."""
         views = dict(parse_view(text, given) for text in self.view) or None
-        model = SSHIBA(self.components, views, self.restarts, keep=self.keep, device=self.device)
+        model = SSHIBA(self.components, views, self.restarts, keep=self.keep, device=self.device, engine=self.engine())
         limits = {"max_time": self.max_time, "max_memory": self.max_memory}
         return model.set_params(random_state=self.seed, n_jobs=self.jobs, **limits)
 
@@ -72,7 +73,26 @@ class Fitting:
         """An interrupted model, with what may be another now."""
         device = earlier.device if self.device is None else self.device
         limits = {"max_time": self.max_time, "max_memory": self.max_memory}
-        return earlier.set_params(n_jobs=self.jobs, device=device, **limits)
+        return earlier.set_params(n_jobs=self.jobs, device=device, engine=self.engine(), **limits)
+
+    def engine(self) -> str:
+        """On the workers of the scheduler that is named, else here."""
+        if self.scheduler is None:
+            return "auto"
+        connect(self.scheduler)
+        return "dask"
+
+
+def connect(scheduler: str) -> None:
+    """From now on the workers of this scheduler are at hand."""
+    try:
+        from distributed import Client
+    except ImportError as error:
+        raise ImportError("--scheduler needs Dask: pip install 'sshiba[dask]'.") from error
+    try:
+        Client(scheduler)
+    except (OSError, ValueError) as error:
+        raise ValueError(f"no Dask scheduler answers at {scheduler!r}.") from error
 
 
 OPTIONS: dict[type, dict[str, Any]] = {
@@ -138,6 +158,10 @@ OPTIONS: dict[type, dict[str, Any]] = {
                 "their files.",
                 metavar="SIZE",
             ),
+        ],
+        "scheduler": Annotated[
+            str | None,
+            typer.Option(help="A Dask scheduler, tcp://host:8786: rows go to its workers.", metavar="ADDRESS"),
         ],
     },
 }

@@ -98,10 +98,10 @@ class HoleSums:
 
     @staticmethod
     def joined(parts: Sequence[HoleSums]) -> Holes:
-        """From the chunks of all rows, in their order."""
+        """From the chunks of all rows, in their order; `of_rows` may have stayed with the rows."""
         of_rows = np.concatenate([part.of_rows for part in parts])
         of_features = np.stack([part.of_features for part in parts]).sum(axis=0, dtype=np.uint64)
-        if not of_rows.any():
+        if all((part.n_observed == len(part.observed_rows)).all() for part in parts):
             return Holes.none(len(of_features))
         groups, firsts = equal_columns(of_features[:, None].view(np.uint8))
         return Holes(groups, firsts, of_rows[:, None].view(np.uint8))

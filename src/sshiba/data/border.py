@@ -15,6 +15,7 @@ import pandas as pd
 from .alignment import rows_to_follow
 from .annotated import MATRIX, Annotated, filled_mudata, is_anndata, is_mudata, modalities, mudata_of_deviations
 from .arrow_tables import Arrow
+from .dask_answers import answer_lazily, in_partitions
 from .frame_library import FrameLibrary
 from .polars_frames import Polars
 from .source_formats import find_source
@@ -101,11 +102,14 @@ def _name_rows(views: dict[str, Any], nameless: list[str]) -> dict[str, Any]:
 def answers_in_kind(method: Callable[..., Any]) -> Callable[..., Any]:
     """A method about the rows of its first argument, answering in the library in which they came.
 
-    Where they came in several, that is pandas, which has the rows' names.
+    Where they came in several, that is pandas, which has the rows' names. About a Dask collection it is one, too.
     """
 
     @wraps(method)
     def crossing(self: Any, views: Any, *args: Any, **options: Any) -> Any:
+        partitions = in_partitions(views)
+        if partitions is not None:
+            return answer_lazily(self, method.__name__, views, partitions, args, options)
         parts = _parts(views)
         found = [library_of(part) for part in (parts.values() if isinstance(parts, Mapping) else [parts])]
         libraries = {library for library in found if library is not None}
@@ -120,6 +124,9 @@ def fills_in_kind(method: Callable[..., Any]) -> Callable[..., Any]:
 
     @wraps(method)
     def crossing(self: Any, views: Any, *args: Any, **options: Any) -> Any:
+        partitions = in_partitions(views)
+        if partitions is not None:
+            return answer_lazily(self, method.__name__, views, partitions, args, options)
         read = as_views(views)
         found = method(self, read, *args, **options)
         if isinstance(found, tuple):

@@ -26,6 +26,7 @@ from .border import as_views
 from .cells import read_numbers
 from .coding import Coding
 from .containers import Table, match_columns, read_table
+from .dask_sources import code_on_workers, learn_on_workers
 from .markers import is_text, suspects, tell_markers
 from .one_table import SplitTable, is_one_table, split_new, split_training
 from .schema import Schema
@@ -126,11 +127,16 @@ def read_in_memory(
 def kept_in_memory(tables: Mapping[str, Table], dtype: Any, limit: float) -> set[str]:
     """The views whose coded rows are kept: the smallest ones first, as long as they take half of what there is.
 
-    Tensors on a device and sparse matrices always stay where they are.
+    Tensors on a device, sparse matrices and what workers of a cluster have always stay where they are.
     """
     cell = np.dtype(dtype).itemsize
     elsewhere = {name for name, table in tables.items() if table.tensor is not None or table.sparse is not None}
-    sizes = {n: table.n_rows * table.frame.shape[1] * cell for n, table in tables.items() if n not in elsewhere}
+    on_workers = {n for n, table in tables.items() if table.source is not None and table.source.parts is not None}
+    sizes = {
+        name: table.n_rows * table.frame.shape[1] * cell
+        for name, table in tables.items()
+        if name not in elsewhere | on_workers
+    }
     kept, total = elsewhere, 0
     for name in sorted(sizes, key=lambda name: sizes[name]):
         total += sizes[name]
@@ -140,7 +146,9 @@ def kept_in_memory(tables: Mapping[str, Table], dtype: Any, limit: float) -> set
 
 
 def _stream(view: View, table: Table, name: str, coding: Coding, dtype: Any, chunk_bytes: float) -> StreamedView:
-    """A view whose rows are coded as they are read."""
+    """A view whose rows are coded as they are read, or were on the workers that have them."""
+    if table.source is not None and table.source.parts is not None:
+        return code_on_workers(view, table.source, name, coding, dtype, chunk_bytes)
 
     def read_rows(start: int, stop: int) -> CodedView:
         block = table.read_block(start, stop) if view.takes_blocks else None
@@ -242,6 +250,8 @@ def read_new(schema: Schema, views: Mapping[str, Any], dtype: Any = "float64") -
 def _learn(view: View, table: Table, name: str, chunk_bytes: float) -> Any:
     if table.sparse is not None:
         return view.learn_sparse(table.sparse, name)
+    if table.source is not None and table.source.parts is not None:
+        return learn_on_workers(view, table.source.parts, name)
     return reduce(add, (view.learn(chunk, name) for chunk in table.chunks(chunk_bytes)))
 
 

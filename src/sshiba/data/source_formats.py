@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
+from .dask_sources import DaskSource, array_source, on_cluster
 from .sources import (
     ArraySource,
     Chunks,
@@ -169,17 +170,24 @@ def _batches(file: Any, n_rows: int, group: int, watched: WatchedFile) -> Iterat
 
 
 def dask_source(value: Any, name: str) -> RowSource:
-    """The parts of a Dask array or frame, one at a time; their lengths are found where Dask does not know them."""
+    """The parts of a Dask array or frame, on the workers of a cluster, or here one at a time.
+
+    Their lengths are found where Dask does not know them.
+    """
     if hasattr(value, "partitions") and hasattr(value, "columns"):
         lengths = [int(n) for n in value.map_partitions(len).compute()]
         names = value.index.compute()
         outline, container = value._meta.iloc[:0], "frame"
+        if on_cluster():
+            return DaskSource(value.to_delayed(), lengths, outline, container, names)
 
         def load(k: int) -> pd.DataFrame:
             return value.partitions[k].compute()
 
     elif hasattr(value, "chunks") and value.ndim in (1, 2):
         value = value.compute_chunk_sizes() if np.isnan(value.shape[0]) else value
+        if on_cluster():
+            return array_source(value)
         lengths, names = list(value.chunks[0]), None
         outline = numbered(np.empty((0, *value.shape[1:]), value.dtype), 0)
         container = "vector" if value.ndim == 1 else "array"

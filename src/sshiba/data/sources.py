@@ -31,6 +31,8 @@ class RowSource(ABC):
     index: pd.Index | None = None
     n_rows: int
     any_order: bool = False
+    parts: tuple[Any, ...] | None = None  # frames on the workers of a cluster, as Dask knows them
+    edges: tuple[int, ...] = ()  # the places of the first row of each, and the number of rows
 
     @abstractmethod
     def read(self, start: int, stop: int) -> pd.DataFrame:
@@ -43,7 +45,7 @@ class RowSource(ABC):
     @property
     def row_bytes(self) -> int:
         """About what a row takes in memory."""
-        return sum(max(dtype.itemsize, 8) for dtype in self.outline.dtypes)
+        return sum(max(getattr(dtype, "itemsize", 8), 8) for dtype in self.outline.dtypes)  # text has none
 
     @property
     def nbytes(self) -> int:
@@ -56,15 +58,23 @@ class RowSource(ABC):
         return SomeColumns(self, list(like.columns), "frame")
 
 
+def some_columns(frame: pd.DataFrame, names: Sequence[Any]) -> pd.DataFrame:
+    return frame[list(names)]
+
+
 class SomeColumns(RowSource):
     """Some columns of a table."""
 
     def __init__(self, whole: RowSource, names: Sequence[Any], container: str) -> None:
         self.whole, self.names, self.container = whole, list(names), container
         self.outline, self.index, self.n_rows = whole.outline[self.names], whole.index, whole.n_rows
+        if whole.parts is not None:
+            import dask
+
+            self.parts, self.edges = tuple(dask.delayed(some_columns)(p, self.names) for p in whole.parts), whole.edges
 
     def read(self, start: int, stop: int) -> pd.DataFrame:
-        return self.whole.read(start, stop)[self.names]
+        return some_columns(self.whole.read(start, stop), self.names)
 
 
 class NamedRows(RowSource):

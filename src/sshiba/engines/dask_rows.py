@@ -12,7 +12,7 @@ from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
-from itertools import count
+from itertools import count, pairwise
 from time import monotonic
 from typing import Any
 from uuid import uuid4
@@ -21,7 +21,9 @@ import numpy as np
 from dask.highlevelgraph import HighLevelGraph, MaterializedLayer
 from distributed import Future
 
+from ..core.dask_cluster import Cluster, ClusterError, WorkersLostError, needed_client
 from ..core.messages import Messages, make_messages
+from ..core.parted import PartedView
 from ..core.scratch import RowsLostError
 from ..core.spec import ModelSpec
 from ..core.start import plain_posterior
@@ -29,7 +31,6 @@ from ..core.state import ColumnGroups, Posterior, Stats
 from ..core.streamed import AnyView
 from . import dask_tasks as tasks
 from .block_making import cut
-from .dask_cluster import Cluster, ClusterError, WorkersLostError, needed_client
 from .memory import in_words
 from .principal import principal_directions
 from .protocol import MAX_ROUNDS, Z_TOL, Ask, same
@@ -106,11 +107,15 @@ class DaskRows:
         self.groups = tuple(own.groups if exact else ColumnGroups.single(len(own.groups.index)) for own in holes)
         workers = self.cluster.wait_for_workers()
         slots = [address for address, threads in workers.items() for _ in range(threads)]
-        parts = list(cut(slice(0, self.n_rows), block_rows or self._block_rows(len(slots))))
+        edges = next((view.edges for view in data if isinstance(view, PartedView)), None)
+        if edges is None:
+            parts = list(cut(slice(0, self.n_rows), block_rows or self._block_rows(len(slots))))
+        else:
+            parts = [slice(a, b) for a, b in pairwise(edges) if b > a]
         self.places: list[Place] = []
         for i, rows in enumerate(parts):
             worker = slots[i * len(slots) // len(parts)]
-            self.places.append(Place(rows, worker))
+            self.places.append(Place(rows, self._holder(rows) or worker))
         self._through(self._make_blocks)
 
     def _block_rows(self, n_threads: int) -> int:
@@ -118,18 +123,36 @@ class DaskRows:
         n_blocks = max(BLOCKS_EACH * n_threads, n_bytes // MOST_BYTES)
         return max(-(-self.n_rows // n_blocks), min(LEAST_ROWS, -(-self.n_rows // n_threads)))
 
+    def _holder(self, rows: slice) -> str | None:
+        """A worker that has most of these rows already."""
+        parts = [view.there(rows.start, rows.stop) for view in self.data if isinstance(view, PartedView)]
+        holders = self.cluster.holders([part for part in parts if isinstance(part, Future)])
+        found = Counter(worker for own in holders for worker in own)
+        return found.most_common(1)[0][0] if found else None
+
     def _make_blocks(self) -> None:
         for place in self.places:
             if place.block is None:
                 self._move(place, place.worker, intact=False)
 
+    def _send(self, rows: slice, worker: str) -> list[Any]:
+        """What a block is made of, on a worker, or known there already: Dask computes again what was lost of that."""
+        plan, *sent = self.cluster.send(
+            [self.plan, *(v.read(rows).to_host() for v in self.data if not isinstance(v, PartedView))], worker
+        )
+        rest = iter(sent)
+        return [plan, *(self._there(v, rows) if isinstance(v, PartedView) else next(rest) for v in self.data)]
+
+    def _there(self, view: PartedView, rows: slice) -> Future:
+        found = view.there(rows.start, rows.stop)
+        return found if isinstance(found, Future) else self.client.compute(found)
+
     def _move(self, place: Place, worker: str, intact: bool) -> None:
         """A block to a worker: with its q(x) where it is intact, else it is made again."""
-        if intact:
+        if intact and place.block is not None:
             place.block = self.client.submit(tasks.take_over, place.block, workers=[worker], pure=False)
         else:
-            data = [view.read(place.rows).to_host() for view in self.data]
-            there = self.cluster.send([self.plan, *data], worker)
+            there = self._send(place.rows, worker)
             place.block = self.client.submit(tasks.make_block, place.rows.start, *there, workers=[worker], pure=False)
         place.worker = worker
 

@@ -7,6 +7,7 @@ from dataclasses import replace
 from math import inf
 
 from ..core.devices import HOST, Device
+from ..core.parted import PartedView
 from ..core.spec import ModelSpec
 from ..core.streamed import AnyView
 from .memory import MemoryRows
@@ -20,7 +21,7 @@ def check_engine(engine: str) -> None:
     """Refuse an engine that this process cannot use now."""
     if engine == "dask":
         try:
-            from .dask_cluster import needed_client
+            from ..core.dask_cluster import needed_client
         except ImportError as error:
             raise ImportError("engine='dask' needs Dask: pip install 'sshiba[dask]'.") from error
         needed_client()
@@ -47,8 +48,8 @@ def make_rows(
         The most factors there will be; sets the size of the blocks.
     missing : "exact" or "mean-field"
     engine : one of ENGINES
-        Work in Gram space where that is cheaper, never, or wherever it can be; or on the workers of a Dask cluster,
-        whose client is in use in this process.
+        Work in Gram space where that is cheaper, never, or wherever it can be; or on the workers of a Dask cluster
+        whose client is in use in this process. "auto" does that where some of the rows are there.
     block_rows, min_shared : int, optional
         As for `MemoryRows`.
     device : Device
@@ -63,7 +64,10 @@ def make_rows(
                 f"view {own.name!r} is sparse and lacks some rows, which missing='mean-field' would fill. "
                 "Use missing='exact', or give a dense array."
             )
-    if engine == "dask":
+    on_workers = any(isinstance(view, PartedView) for view in data)
+    if on_workers and engine in ("memory", "gram"):
+        data = [view.gathered() if isinstance(view, PartedView) else view for view in data]
+    elif on_workers or engine == "dask":
         from .dask_rows import DaskRows
 
         return DaskRows(data, spec, n_components, missing, block_rows, min_shared, device.name)

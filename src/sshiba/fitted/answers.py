@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -19,6 +19,7 @@ from ..core.sparse_rows import CentredSparse
 from ..core.spec import ModelSpec, ViewSpec
 from ..data.border import answers_in_kind, as_views, fills_in_kind, has_row_names
 from ..data.coding import labelled_frame
+from ..data.dask_answers import add_up_parts, in_partitions
 from ..data.giving_back import fill, std_to_user, to_user
 from ..data.one_table import columns_absent_from, is_one_table, merge_columns, same_name, whole_table
 from ..data.reading import new_views, read_new
@@ -133,15 +134,28 @@ class Answers:
             if other != name
         }
 
+    def for_new_rows(self) -> Answers:
+        """The same without what is known of the training rows, to be sent to other machines."""
+        fit = self.fit
+        return Answers(replace(fit, index=fit.index[:0], factors=fit.factors[:0], factors_std=fit.factors_std[:0]))
+
     def score(self, views: Any) -> float:
-        found = [self._score(part) for part in (row_parts(views) if holds_sources(as_views(views)) else [views])]
-        return sum(n * score for n, score in found) / sum(n for n, _ in found)
+        partitions = in_partitions(views)
+        if partitions is not None:
+            found = add_up_parts(self.for_new_rows()._score, views, partitions)
+        else:
+            parts = row_parts(views) if holds_sources(as_views(views)) else [views]
+            found = [self._score(part) for part in parts]
+        n_rows = sum(n for n, _ in found)
+        if n_rows == 0:
+            raise ValueError("score needs at least one row.")
+        return sum(n * score for n, score in found) / n_rows
 
     def _score(self, views: Any) -> tuple[int, float]:
         """How many rows there are, and the mean of theirs."""
         data, index = self.read(views)
         if len(index) == 0:
-            raise ValueError("score needs at least one row.")
+            return 0, 0.0
         total = log_likelihood(self._rows(data, unweighted(self.fit.spec)), self.fit.posterior)
         return len(index), (total - self.fit.schema.log_jacobian(data, len(index))) / len(index)
 

@@ -11,7 +11,7 @@ from typing import Any
 import dask
 from distributed import Client, Future, KilledWorker, wait
 
-from ..core.scratch import RowsLostError
+from .scratch import RowsLostError
 
 PATIENCE = 60.0  # seconds without an answer; "sshiba.patience" in Dask's configuration
 LOOK = 0.25  # seconds between two looks at the workers while a result is waited for
@@ -80,24 +80,54 @@ class Cluster:
 
     def results(self, futures: Sequence[Future], needed: set[str]) -> list[Any]:
         """Their results, as long as the workers that are needed for them are there; else WorkersLostError."""
-        while True:
-            try:
-                wait(futures, timeout=LOOK)
-                gather = partial(self.client.gather, futures, asynchronous=True)
-                return self.client.sync(gather, callback_timeout=self.patience)
-            except (Exception, CancelledError) as error:
-                if any(future.status == "error" for future in futures) and not isinstance(error, KilledWorker):
-                    raise  # it is a task's own
-                gone = needed - set(self.workers())
-                if gone or not isinstance(error, TimeoutError) or all(future.done() for future in futures):
-                    raise WorkersLostError(f"{len(gone)} workers of {self.address} are gone") from error
+        try:
+            while not self._all_done(futures):
+                gone = needed - set(self.wait_for_workers())
+                if gone:
+                    raise WorkersLostError(f"{len(gone)} workers of the Dask cluster {self.address} are gone")
+            gather = partial(self.client.gather, futures, asynchronous=True)
+            return self.client.sync(gather, callback_timeout=self.patience)
+        except (RowsLostError, WorkersLostError):
+            raise
+        except (Exception, CancelledError) as error:
+            if any(future.status == "error" for future in futures) and not isinstance(error, KilledWorker):
+                raise  # it is a task's own
+            self.wait_for_workers()
+            raise WorkersLostError(f"results on the Dask cluster {self.address} are gone") from error
+
+    @staticmethod
+    def _all_done(futures: Sequence[Future]) -> bool:
+        """Are they, after a short while?"""
+        try:
+            wait(futures, timeout=LOOK)
+        except TimeoutError:
+            return False
+        return True
+
+    def compute(self, wanted: Sequence[Any]) -> list[Any]:
+        """What Dask computes, wherever it likes; what is lost meanwhile it computes again."""
+        try:
+            return self.results(self.client.compute(list(wanted)), set())
+        except WorkersLostError as error:
+            raise ClusterError(
+                f"workers of the Dask cluster {self.address} were lost with data of their own."
+            ) from error
+
+    def keep(self, wanted: Sequence[Any]) -> list[Future]:
+        """The same, kept where it is."""
+        futures = self.client.compute(list(wanted))
+        while not self._all_done(futures):
+            self.wait_for_workers()
+        return futures
 
     def send(self, values: Sequence[Any], worker: str) -> list[Future]:
         """Values to a worker."""
         try:
             return self.client.scatter(values, workers=[worker], hash=False, timeout=self.patience)
-        except (OSError, TimeoutError) as error:
-            raise WorkersLostError(f"a worker of {self.address} is gone") from error
+        except Exception as error:
+            if worker in self.wait_for_workers() and not isinstance(error, OSError | TimeoutError):
+                raise
+            raise WorkersLostError(f"a worker of the Dask cluster {self.address} is gone") from error
 
     def holders(self, futures: Sequence[Future | None]) -> list[list[str]]:
         """The workers that have each of these results."""
