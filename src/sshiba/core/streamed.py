@@ -51,7 +51,7 @@ class StreamedView:
     found: Holes
     observed_rows: np.ndarray  # (N,) bool: those that have anything
     chunk_bytes: float  # of rows that are gone through
-    any_order: bool = False
+    any_order: bool
 
     in_memory = False
     on_host = True

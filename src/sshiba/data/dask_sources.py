@@ -137,7 +137,7 @@ def code_on_workers(
         return cluster().compute([rows(start, stop)])[0] if stop > start else CodedView(empty.target, None)
 
     form = CodedView(empty.target, None)
-    return PartedView(read_rows, source.n_rows, form, holes, seen, chunk_bytes, there, source.edges)
+    return PartedView(read_rows, source.n_rows, form, holes, seen, chunk_bytes, False, there, source.edges)
 
 
 def code_part(frame: pd.DataFrame, view: View, name: str, coding: Coding, dtype: Any, complete: bool) -> CodedView:
