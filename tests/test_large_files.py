@@ -344,7 +344,7 @@ def test_a_full_scratch_disk_is_told_in_a_sentence(tmp_path: Path, monkeypatch: 
 def test_text_is_parsed_once_into_a_scratch_file(folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     given = tmp_path / "t.csv"
     shutil.copyfile(folder / "t.csv", given)
-    fit = ["fit", given, "--index", "patient", *options()]
+    fit = ["fit", given, "--index", "patient", *options("--max-time", 4)]  # at least a sweep, on a busy machine, too
     with monkeypatch.context() as patched:  # the file is no longer needed
         patched.setattr(Expectation, "__call__", after(0, given.unlink, lambda *_: None))
         done(*fit, "-o", tmp_path / "m.sshiba")
