@@ -1,6 +1,7 @@
 """The public API: what goes in and what comes out."""
 
 import warnings
+from functools import cache
 
 import numpy as np
 import pandas as pd
@@ -11,6 +12,11 @@ from sklearn.base import clone
 from sklearn.exceptions import ConvergenceWarning
 
 from sshiba import SSHIBA, Binary, Categorical, Priors, Progress, Real
+
+
+@pytest.fixture(scope="module")
+def complete() -> SSHIBA:
+    return fit(make_views())
 
 
 def test_fitted_attributes(model: SSHIBA) -> None:
@@ -146,13 +152,13 @@ def test_frames_come_back_as_they_came() -> None:
     assert list(model.index_) == index
 
 
-def test_attributes_of_labelled_data_are_labelled() -> None:
+def test_attributes_of_labelled_data_are_labelled(complete: SSHIBA) -> None:
     """Of a view that came as a frame or series by name; of arrays they stay arrays."""
     views = make_views()
     index = [f"s{i}" for i in range(120)]
     X = pd.DataFrame(views["X"], index=index, columns=pd.MultiIndex.from_product([["u", "v"], range(4)]))
     y = pd.Series(views["y"], index=index, name="kind")
-    model, plain = fit({"X": X, "T": views["T"], "y": y}), fit(views)
+    model, plain = fit({"X": X, "T": views["T"], "y": y}), complete
     factors = ["factor 1", "factor 2", "factor 3"]
     for name in ("factors_", "factors_std_"):
         table = getattr(model, name)
@@ -272,9 +278,8 @@ def test_restarts_keep_the_best_whatever_n_jobs() -> None:
     pd.testing.assert_frame_equal(one.inits_.drop(columns="seconds"), two.inits_.drop(columns="seconds"))
 
 
-def test_same_seed_same_result() -> None:
-    views = with_holes(make_views())
-    np.testing.assert_array_equal(fit(views).factors_, fit(views).factors_)
+def test_same_seed_same_result(model: SSHIBA) -> None:
+    np.testing.assert_array_equal(fit(with_holes(make_views())).factors_, model.factors_)
 
 
 def test_mean_field_and_exact_agree_on_complete_real_data() -> None:
@@ -296,10 +301,10 @@ def test_bibfa_is_a_special_case() -> None:
     assert np.ptp(model.fitted_.posterior.views[0].tau.mean) == 0
 
 
-def test_float32_is_a_working_copy_only() -> None:
+def test_float32_is_a_working_copy_only(complete: SSHIBA) -> None:
     views = make_views()
     views["X"] = views["X"].astype(np.float32)
-    single, double = fit(views, dtype="float32"), fit(views)
+    single, double = fit(views, dtype="float32"), complete
     np.testing.assert_allclose(single.elbo_, double.elbo_, rtol=1e-6)
 
 
@@ -357,7 +362,7 @@ def test_binary_views_alone_do_not_collapse(seed: int) -> None:
 def test_generators_as_random_state() -> None:
     views = make_views()
     for make in (np.random.RandomState, np.random.default_rng):
-        a, b = fit(views, random_state=make(3)), fit(views, random_state=make(3))
+        a, b = (fit(views, random_state=make(3), tol=1e-3) for _ in range(2))
         np.testing.assert_array_equal(a.factors_, b.factors_)
 
 
@@ -402,18 +407,28 @@ def test_awkward_data_never_gives_nan(kind: str, missing: str) -> None:
     assert (std > 0).all()
 
 
-@pytest.mark.parametrize(("scale", "shift"), [(1e-12, 0.0), (1e12, 0.0), (1.0, 1e9), (1e-3, -1e6)])
+@cache
+def fit_moved(scaled: bool, scale: float = 1.0, shift: float = 0.0) -> SSHIBA:
+    views = make_views()
+    return fit({**views, "X": shift + scale * views["X"]}, views={"X": Real(scale=scaled), "T": Binary()}, tol=1e-4)
+
+
 @pytest.mark.parametrize("scaled", [True, False])
+@pytest.mark.parametrize(("scale", "shift"), [(1e-12, 0.0), (1e12, 0.0), (1.0, 1e9), (1e-3, -1e6)])
 def test_scale_and_shift_change_nothing(scale: float, shift: float, scaled: bool) -> None:
     views = make_views()
-    options = {"views": {"X": Real(scale=scaled), "T": Binary()}}
-    plain = fit(views, **options)
-    moved = fit({**views, "X": shift + scale * views["X"]}, **options)
+    plain, moved = fit_moved(scaled), fit_moved(scaled, scale, shift)
     assert moved.n_components_ == plain.n_components_
     digits = 1e-9 if shift == 0 else 1e-6  # a shift takes seven of sixteen digits away
     np.testing.assert_allclose(moved.factors_, plain.factors_, atol=digits)
     hidden = {"T": views["T"], "y": views["y"]}
     np.testing.assert_allclose((moved.predict(hidden, "X") - shift) / scale, plain.predict(hidden, "X"), atol=digits)
+
+
+def test_influence_is_that_of_all_other_views(complete: SSHIBA) -> None:
+    assert set(complete.influence("X")) == {"T", "y"}
+    with pytest.raises(ValueError, match="unknown target"):
+        complete.influence("c")
 
 
 @pytest.mark.parametrize("scale", [True, False])
@@ -423,10 +438,6 @@ def test_influence_is_how_far_a_feature_moves_a_prediction(scale: bool) -> None:
     z = rng.standard_normal((200, 2))
     a = z @ rng.standard_normal((2, 5)) * [1, 10, 1, 100, 1] + rng.standard_normal((200, 5))
     b = z @ rng.standard_normal((2, 3)) * 7 + rng.standard_normal((200, 3))
-    kind = np.where(z[:, 0] > 0, "up", "down")
-    model = SSHIBA(4, random_state=0).fit({"a": a, "b": b, "kind": kind})
-    found = model.influence("b")
-    assert set(found) == {"a", "kind"}
     only_reals = SSHIBA(4, {"a": Real(scale=scale)}, random_state=0).fit({"a": a, "b": b})
     found = only_reals.influence("b")
     base = only_reals.predict({"a": a[:1]}, "b")
@@ -435,5 +446,3 @@ def test_influence_is_how_far_a_feature_moves_a_prediction(scale: bool) -> None:
         moved[0, d] += a[:, d].std()
         change = (only_reals.predict({"a": moved}, "b") - base) / b.std(axis=0)
         assert np.linalg.norm(change) == pytest.approx(found["a"][d], rel=1e-6)
-    with pytest.raises(ValueError, match="unknown target"):
-        model.influence("c")
