@@ -4,9 +4,10 @@ PYTHON311 ?= python3.11
 PYTHON313 ?= python3.13
 VENV := .venv
 BIN := $(VENV)/bin
-# Test files at a time: one a core, and two fill the cores of a small machine.
+# Processes of tests: one a core, and two fill the cores of a small machine. Each has one half of the tests, so that a
+# file's fixtures are made once, and who is done takes from what another has left.
 TEST_JOBS ?= 2
-PYTEST := -m pytest --numprocesses $(TEST_JOBS) --dist loadfile
+PYTEST := -m pytest --numprocesses $(TEST_JOBS) --dist worksteal
 export MPLBACKEND := Agg
 
 .PHONY: help setup demo test test-slow test-oldest test-newest test-browser test-torch docs check lint style types \

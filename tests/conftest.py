@@ -13,6 +13,12 @@ from sshiba.data.schema import Schema
 from sshiba.datasets import load_yeast
 
 
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_setupnodes() -> None:
+    """One thread for each process of tests: where processes fill the cores, threads wait for one another's turn."""
+    os.environ.setdefault("OMP_NUM_THREADS", "1")
+
+
 @pytest.fixture(scope="session")
 def data_folder() -> Path:
     """The folder of real data sets, named by SSHIBA_DATA."""

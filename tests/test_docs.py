@@ -7,6 +7,7 @@ import sys
 import warnings
 from pathlib import Path
 
+import commands
 import matplotlib
 import numpy as np
 import pandas as pd
@@ -47,13 +48,13 @@ def readers_data() -> dict[str, np.ndarray]:
 def blood() -> pd.DataFrame:
     """A spreadsheet with holes."""
     rng = np.random.default_rng(0)
-    z = rng.standard_normal((120, 2))
-    table = pd.DataFrame(z @ rng.standard_normal((2, 4)) + 0.3 * rng.standard_normal((120, 4)))
+    z = rng.standard_normal((60, 2))
+    table = pd.DataFrame(z @ rng.standard_normal((2, 4)) + 0.3 * rng.standard_normal((60, 4)))
     table.columns = ["hb", "wbc", "crp", "albumin"]
     table = table.mask(rng.random(table.shape) < 0.1).round(3)
     table["sex"] = np.where(z[:, 1] > 0, "f", "m")
     table["diagnosis"] = np.array(["flu", "cold", "none"])[np.argmax(np.c_[z, 0 * z[:, 0]], axis=1)]
-    table.insert(0, "patient", [f"p{i}" for i in range(120)])
+    table.insert(0, "patient", [f"p{i}" for i in range(60)])
     return table
 
 
@@ -75,11 +76,11 @@ def test_python(page: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> 
 def test_commands(page: Path, tmp_path: Path) -> None:
     blood().to_csv(tmp_path / "blood.csv", index=False)
     blood().drop(columns="diagnosis").head(10).to_csv(tmp_path / "new.csv", index=False)
-    environment = {**os.environ, "PYTHONPATH": str(ROOT / "src")}
-    command = f'set -e\nsshiba() {{ "{sys.executable}" -m sshiba.cli "$@"; }}\n'
+    command = f'set -e\nsshiba() {{ "{sys.executable}" -S "{commands.__file__}" "$@"; }}\n'
     for kind, code in blocks(page):
         if kind == "bash":
-            done = subprocess.run(["bash", "-c", command + code], cwd=tmp_path, env=environment, capture_output=True)
+            options = {"cwd": tmp_path, "capture_output": True, **commands.for_scripts()}
+            done = subprocess.run(["bash", "-c", command + code], **options)
             assert done.returncode == 0, done.stderr.decode()
 
 

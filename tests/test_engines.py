@@ -4,13 +4,16 @@ import threading
 import weakref
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
+from pathlib import Path
 
 import numpy as np
 import pytest
 from cases import Problem, make_problem
-from samples import fit, make_views
+from samples import fit, make_views, with_holes
 from sklearn.exceptions import ConvergenceWarning
 
+from sshiba.core import machine
 from sshiba.core.local_step import local_step
 from sshiba.core.state import Stats
 from sshiba.core.threads import BLAS, in_threads, let_others_set, n_threads, one_blas_thread
@@ -87,15 +90,41 @@ def assert_identical(a: Stats, b: Stats) -> None:
 # -------------------------------------------------------------------------------------------------------- BLAS
 
 
-@pytest.fixture
-def two_threads() -> Iterator[None]:
-    """BLAS on two threads, however many cores there are, and no thread barred from changing that."""
-    limiter = BLAS.limit(limits=2)
+@contextmanager
+def threads(n: int) -> Iterator[None]:
+    """BLAS on `n` threads, however many cores there are, and no thread barred from changing that."""
+    limiter = BLAS.limit(limits=n)
     let_others_set()
-    assert n_threads() == 2
+    assert n_threads() == n
     yield
     limiter.restore_original_limits()
     let_others_set()
+
+
+@pytest.fixture
+def two_threads() -> Iterator[None]:
+    with threads(2):
+        yield
+
+
+@pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
+@pytest.mark.parametrize("place", ["memory", "file"])
+def test_a_fit_on_two_threads_is_that_on_one(place: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Columns with holes of their own are shared out; where rows are read one thread is left for that."""
+    monkeypatch.setattr(machine, "LEAST", 1000)
+    used, found = [], []
+    monkeypatch.setattr(memory, "local_step", lambda *a, **b: used.append(n_threads()) or local_step(*a, **b))
+    np.save(tmp_path / "x.npy", make_views()["X"])
+    rows = {"X": tmp_path / "x.npy"} if place == "file" else with_holes(make_views())
+    options = {"search": None, "engine": "memory", "max_iter": 8, "max_memory": 10_000 if place == "file" else None}
+    for n in (1, 2):
+        used.clear()
+        with threads(n):
+            found.append(fit(rows, **options))
+            assert n_threads() == n
+    assert set(used) == ({1} if place == "file" else {2})
+    np.testing.assert_allclose(found[1].factors_, found[0].factors_, rtol=0, atol=1e-9)
+    assert found[1].elbo_ == pytest.approx(found[0].elbo_, rel=1e-12)
 
 
 @pytest.mark.usefixtures("two_threads")

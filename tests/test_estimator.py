@@ -1,7 +1,5 @@
 """The public API: what goes in and what comes out."""
 
-import warnings
-
 import numpy as np
 import pandas as pd
 import pytest
@@ -11,6 +9,11 @@ from sklearn.base import clone
 from sklearn.exceptions import ConvergenceWarning
 
 from sshiba import SSHIBA, Binary, Categorical, Priors, Progress, Real
+
+
+@pytest.fixture(scope="module")
+def complete() -> SSHIBA:
+    return fit(make_views())
 
 
 def test_fitted_attributes(model: SSHIBA) -> None:
@@ -146,13 +149,13 @@ def test_frames_come_back_as_they_came() -> None:
     assert list(model.index_) == index
 
 
-def test_attributes_of_labelled_data_are_labelled() -> None:
+def test_attributes_of_labelled_data_are_labelled(complete: SSHIBA) -> None:
     """Of a view that came as a frame or series by name; of arrays they stay arrays."""
     views = make_views()
     index = [f"s{i}" for i in range(120)]
     X = pd.DataFrame(views["X"], index=index, columns=pd.MultiIndex.from_product([["u", "v"], range(4)]))
     y = pd.Series(views["y"], index=index, name="kind")
-    model, plain = fit({"X": X, "T": views["T"], "y": y}), fit(views)
+    model, plain = fit({"X": X, "T": views["T"], "y": y}), complete
     factors = ["factor 1", "factor 2", "factor 3"]
     for name in ("factors_", "factors_std_"):
         table = getattr(model, name)
@@ -272,9 +275,8 @@ def test_restarts_keep_the_best_whatever_n_jobs() -> None:
     pd.testing.assert_frame_equal(one.inits_.drop(columns="seconds"), two.inits_.drop(columns="seconds"))
 
 
-def test_same_seed_same_result() -> None:
-    views = with_holes(make_views())
-    np.testing.assert_array_equal(fit(views).factors_, fit(views).factors_)
+def test_same_seed_same_result(model: SSHIBA) -> None:
+    np.testing.assert_array_equal(fit(with_holes(make_views())).factors_, model.factors_)
 
 
 def test_mean_field_and_exact_agree_on_complete_real_data() -> None:
@@ -296,10 +298,10 @@ def test_bibfa_is_a_special_case() -> None:
     assert np.ptp(model.fitted_.posterior.views[0].tau.mean) == 0
 
 
-def test_float32_is_a_working_copy_only() -> None:
+def test_float32_is_a_working_copy_only(complete: SSHIBA) -> None:
     views = make_views()
     views["X"] = views["X"].astype(np.float32)
-    single, double = fit(views, dtype="float32"), fit(views)
+    single, double = fit(views, dtype="float32"), complete
     np.testing.assert_allclose(single.elbo_, double.elbo_, rtol=1e-6)
 
 
@@ -322,43 +324,13 @@ def test_clone_and_params() -> None:
     assert clone(model).get_params() == model.get_params()
 
 
-@pytest.mark.parametrize("factor", [1e4, 1e8, 1e25])
-def test_new_rows_far_from_training_give_numbers(model: SSHIBA, factor: float) -> None:
-    given = {"X": make_views()["X"] * factor}
-    for target in ("T", "y"):
-        p = np.asarray(model.predict_proba(given, target))
-        assert np.isfinite(p).all()
-        assert ((p >= 0) & (p <= 1)).all()
-    assert np.isfinite(model.score({**given, "y": make_views()["y"]}))
-    with pytest.raises(ValueError, match=r"'X'.*units"):
-        model.predict({"X": make_views()["X"] * 1e200}, "T")
-
-
-def test_null_models_converge() -> None:
-    """Nothing to find: no factor, soon."""
-    X = np.random.default_rng(0).standard_normal((60, 1))
-    model = fit({"X": X})
-    assert model.converged_
-    assert model.n_components_ == 0
-    assert model.n_iter_ < 200
-    noise = fit({"X": np.random.default_rng(0).standard_normal((200, 10))})
-    assert noise.n_components_ == 0
-    assert noise.r2_.loc["all", "X"] == 0
-
-
-@pytest.mark.parametrize("seed", [1, 2])
-def test_binary_views_alone_do_not_collapse(seed: int) -> None:
-    rng = np.random.default_rng(seed)
-    B = (rng.standard_normal((500, 2)) @ rng.standard_normal((10, 2)).T > 0).astype(int)
-    model = fit({"B": B})
-    assert model.r2_.loc["all", "B"] > 0.5
-
-
 def test_generators_as_random_state() -> None:
-    views = make_views()
+    """A random start, since the principal components leave nothing to a seed."""
+    views, options = make_views(), {"start": "random", "search": None, "tol": 1e-3}
     for make in (np.random.RandomState, np.random.default_rng):
-        a, b = fit(views, random_state=make(3)), fit(views, random_state=make(3))
-        np.testing.assert_array_equal(a.factors_, b.factors_)
+        a, b, other = (fit(views, random_state=make(seed), **options).factors_ for seed in (3, 3, 4))
+        np.testing.assert_array_equal(a, b)
+        assert not np.array_equal(a, other)
 
 
 def test_labelled_rows_give_labelled_factors() -> None:
@@ -367,53 +339,10 @@ def test_labelled_rows_give_labelled_factors() -> None:
     assert list(found.index) == list(X.index)
 
 
-# ------------------------------------------------------------------------------------------------------- allowed
-
-
-@pytest.mark.parametrize("missing", ["exact", "mean-field"])
-@pytest.mark.parametrize(
-    "kind", ["constant", "constant binary", "duplicated", "few rows", "many components", "summed", "one feature"]
-)
-def test_awkward_data_never_gives_nan(kind: str, missing: str) -> None:
-    views = make_views()
-    options = {"missing": missing, "views": {"T": Binary()}}
-    if kind == "constant":
-        views["X"][:, 0] = 1e9
-    elif kind == "constant binary":
-        views["T"][:, 0] = 1
-    elif kind == "duplicated":
-        views["X"] = np.concatenate([views["X"]] * 4, axis=1)
-    elif kind == "few rows":
-        views = {name: v[:7] for name, v in views.items()}
-    elif kind == "many components":
-        options["n_components"] = 500
-    elif kind == "summed":
-        views["X"] = np.column_stack([views["X"], views["X"].sum(axis=1)])
-    elif kind == "one feature":
-        views["X"] = views["X"][:, :1]
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", UserWarning)
-        model = fit(views, **options)
-    assert model.n_components_ <= min(len(views["X"]), sum(len(w) for w in model.weights_.values()))
-    for values in (model.factors_, *model.weights_.values(), *model.noise_std_.values(), model.elbo_path_):
-        assert np.isfinite(values).all()
-    mean, std = model.predict({"T": views["T"]}, "X", return_std=True)
-    assert np.isfinite(mean).all()
-    assert (std > 0).all()
-
-
-@pytest.mark.parametrize(("scale", "shift"), [(1e-12, 0.0), (1e12, 0.0), (1.0, 1e9), (1e-3, -1e6)])
-@pytest.mark.parametrize("scaled", [True, False])
-def test_scale_and_shift_change_nothing(scale: float, shift: float, scaled: bool) -> None:
-    views = make_views()
-    options = {"views": {"X": Real(scale=scaled), "T": Binary()}}
-    plain = fit(views, **options)
-    moved = fit({**views, "X": shift + scale * views["X"]}, **options)
-    assert moved.n_components_ == plain.n_components_
-    digits = 1e-9 if shift == 0 else 1e-6  # a shift takes seven of sixteen digits away
-    np.testing.assert_allclose(moved.factors_, plain.factors_, atol=digits)
-    hidden = {"T": views["T"], "y": views["y"]}
-    np.testing.assert_allclose((moved.predict(hidden, "X") - shift) / scale, plain.predict(hidden, "X"), atol=digits)
+def test_influence_is_that_of_all_other_views(complete: SSHIBA) -> None:
+    assert set(complete.influence("X")) == {"T", "y"}
+    with pytest.raises(ValueError, match="unknown target"):
+        complete.influence("c")
 
 
 @pytest.mark.parametrize("scale", [True, False])
@@ -423,10 +352,6 @@ def test_influence_is_how_far_a_feature_moves_a_prediction(scale: bool) -> None:
     z = rng.standard_normal((200, 2))
     a = z @ rng.standard_normal((2, 5)) * [1, 10, 1, 100, 1] + rng.standard_normal((200, 5))
     b = z @ rng.standard_normal((2, 3)) * 7 + rng.standard_normal((200, 3))
-    kind = np.where(z[:, 0] > 0, "up", "down")
-    model = SSHIBA(4, random_state=0).fit({"a": a, "b": b, "kind": kind})
-    found = model.influence("b")
-    assert set(found) == {"a", "kind"}
     only_reals = SSHIBA(4, {"a": Real(scale=scale)}, random_state=0).fit({"a": a, "b": b})
     found = only_reals.influence("b")
     base = only_reals.predict({"a": a[:1]}, "b")
@@ -435,5 +360,3 @@ def test_influence_is_how_far_a_feature_moves_a_prediction(scale: bool) -> None:
         moved[0, d] += a[:, d].std()
         change = (only_reals.predict({"a": moved}, "b") - base) / b.std(axis=0)
         assert np.linalg.norm(change) == pytest.approx(found["a"][d], rel=1e-6)
-    with pytest.raises(ValueError, match="unknown target"):
-        model.influence("c")
