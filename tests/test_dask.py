@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pickle
 import warnings
 from collections.abc import Iterator
 
@@ -16,8 +17,10 @@ from samples import fit, make_views, with_holes
 from sklearn.exceptions import ConvergenceWarning
 
 from sshiba import SSHIBA
+from sshiba.core.messages import make_messages
 from sshiba.core.state import Stats
 from sshiba.data.types import Binary, Categorical, Real
+from sshiba.engines import dask_tasks as tasks
 from sshiba.engines import make_rows
 from sshiba.fitted.inference import infer_factors, log_likelihood
 
@@ -80,6 +83,37 @@ def test_complete_real_rows_in_gram_space() -> None:
         problem.rows.step(problem.posterior, problem.rows.start(problem.posterior))[1],
         there.step(problem.posterior, there.start(problem.posterior))[1],
     )
+
+
+def test_what_was_lost_is_found_again_and_said() -> None:
+    """A block that does not know q(x) of a state: the statistics are those of q(x) with the globals fixed."""
+    problem = make_problem([Real(), Binary()], [6, 4], ["cells", "cells"], n=40)
+    rows, posterior = problem.rows, problem.posterior
+    plan = tasks.Plan(problem.spec, 3, "exact", 4, None, tuple(own.outline for own in rows.holes))
+    block = tasks.make_block(0, True, plan, *problem.data)
+    messages = make_messages(posterior, problem.spec, rows.groups)
+    tasks.first_x(block, messages, 0, ())
+    assert tasks.local_step(block, messages, 0, 1, False, ()).n_restored == 0
+    assert set(block.kept) == {0, 1}
+    again = tasks.local_step(pickle.loads(pickle.dumps(block)), messages, 1, 2, False, ())
+    assert again.n_restored == 0  # it travels with the block
+    found = tasks.local_step(block, messages, 99, 3, False, (0, 1))
+    assert found.n_restored == 40
+    assert set(block.kept) == {3}
+    settled, _ = rows.settle(posterior, rows.start(posterior))
+    np.testing.assert_allclose(found.zz, rows.step(posterior, settled)[1].zz, rtol=1e-4)
+
+
+def test_workers_forget_what_nobody_needs_and_the_dashboard_names_the_tasks(client: Client) -> None:
+    problem = make_problem([Real(), Binary()], [6, 4], ["none", "none"], n=40)
+    rows = make_rows(problem.data, problem.spec, 3, engine="dask", block_rows=10)
+    local = rows.start(problem.posterior)
+    for _ in range(6):
+        local, _ = rows.step(problem.posterior, local)
+    kept = client.gather([client.submit(lambda block: len(block.kept), place.block) for place in rows.places])
+    assert max(kept) <= 3
+    names = client.run_on_scheduler(lambda dask_scheduler: set(dask_scheduler.task_prefixes))
+    assert {"local_step", "add_stats"} <= names
 
 
 def test_a_whole_fit() -> None:

@@ -84,7 +84,7 @@ class Cluster:
             while not self._all_done(futures):
                 gone = needed - set(self.wait_for_workers())
                 if gone:
-                    raise WorkersLostError(f"{len(gone)} workers of the Dask cluster {self.address} are gone")
+                    raise WorkersLostError(f"{len(gone)} of the workers of the Dask cluster {self.address} are gone")
             gather = partial(self.client.gather, futures, asynchronous=True)
             return self.client.sync(gather, callback_timeout=self.patience)
         except (RowsLostError, WorkersLostError):

@@ -136,12 +136,24 @@ def code_on_workers(
     def read_rows(start: int, stop: int) -> CodedView:
         return cluster().compute([rows(start, stop)])[0] if stop > start else CodedView(empty.target, None)
 
+    def fetch(places: np.ndarray) -> CodedView:
+        which = np.searchsorted(source.edges, places, "right") - 1
+        order = np.argsort(which, kind="stable")
+        take = dask.delayed(take_rows)
+        wanted = [take(coded[k], places[which == k] - source.edges[k]) for k in np.unique(which)]
+        found = join_views(cluster().compute(wanted)) if wanted else CodedView(empty.target, None)
+        return found.take(np.argsort(order, kind="stable"))
+
     form = CodedView(empty.target, None)
-    return PartedView(read_rows, source.n_rows, form, holes, seen, chunk_bytes, False, there, source.edges)
+    return PartedView(read_rows, source.n_rows, form, holes, seen, chunk_bytes, False, there, fetch, source.edges)
 
 
 def code_part(frame: pd.DataFrame, view: View, name: str, coding: Coding, dtype: Any, complete: bool) -> CodedView:
     return view.encode_again(without_markers(frame)[0], name, coding, dtype, complete)
+
+
+def take_rows(view: CodedView, places: np.ndarray) -> CodedView:
+    return view.take(places)
 
 
 def rows_of_view(view: CodedView, start: int, stop: int) -> CodedView:

@@ -152,8 +152,9 @@ class DaskRows:
         if intact and place.block is not None:
             place.block = self.client.submit(tasks.take_over, place.block, workers=[worker], pure=False)
         else:
-            there = self._send(place.rows, worker)
-            place.block = self.client.submit(tasks.make_block, place.rows.start, *there, workers=[worker], pure=False)
+            owns_data = not any(isinstance(view, PartedView) for view in self.data)
+            made_of = (place.rows.start, owns_data, *self._send(place.rows, worker))
+            place.block = self.client.submit(tasks.make_block, *made_of, workers=[worker], pure=False)
         place.worker = worker
 
     # ------------------------------------------------------------------------------------------------- the seam

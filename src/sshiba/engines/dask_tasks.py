@@ -49,6 +49,7 @@ class HeldBlock:
     first: int  # the place of its first row among all
     data: Sequence[CodedView]
     kept: dict[int, Local] = field(default_factory=dict)
+    owns_data: bool = True  # or does the worker count them already as parts of a collection?
     rows: MemoryRows = field(init=False)
 
     def __post_init__(self) -> None:
@@ -86,7 +87,8 @@ class HeldBlock:
 @sizeof.register(HeldBlock)
 def _size(block: HeldBlock) -> int:
     latent = sum(own.n_features for own in block.plan.spec.views if own.likelihood.latent)
-    return sum(view.nbytes for view in block.data) + 16 * block.rows.n_rows * latent * len(block.kept)
+    own = sum(view.nbytes for view in block.data) if block.owns_data else 0
+    return own + 16 * block.rows.n_rows * latent * len(block.kept)
 
 
 def pack(value: Any) -> bytes:
@@ -99,8 +101,8 @@ def unpack(packed: bytes) -> Any:
     return cloudpickle.loads(packed)
 
 
-def make_block(first: int, plan: Plan, *data: CodedView) -> HeldBlock:
-    return HeldBlock(plan, first, data)
+def make_block(first: int, owns_data: bool, plan: Plan, *data: CodedView) -> HeldBlock:
+    return HeldBlock(plan, first, data, owns_data=owns_data)
 
 
 def take_over(block: HeldBlock) -> HeldBlock:
