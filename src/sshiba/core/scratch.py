@@ -5,11 +5,13 @@ from __future__ import annotations
 import mmap
 import os
 import tempfile
+from math import prod
 from typing import Any
 
 import numpy as np
 
 SEGMENT = 2**28  # bytes of a file
+LARGE = 2**30  # bytes of an answer from which on it lies in a scratch file
 
 
 class RowsLostError(OSError):
@@ -47,6 +49,12 @@ class Scratch:
         found = self.empty(array.shape, array.dtype)
         found[...] = array
         return found
+
+
+def empty_answer(shape: tuple[int, ...], dtype: Any = float) -> np.ndarray:
+    """Room for what is said of all rows: in memory, or in a scratch file where it is large."""
+    large = prod(shape) * np.dtype(dtype).itemsize > LARGE and not np.dtype(dtype).hasobject
+    return Scratch().empty(shape, dtype) if large else np.empty(shape, dtype)
 
 
 def open_segment(n_bytes: int) -> mmap.mmap:

@@ -5,13 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
 from functools import wraps
-from math import prod
 from typing import Any
 
 import numpy as np
 import pandas as pd
 
-from ..core.scratch import Scratch
+from ..core.scratch import empty_answer
 from .alignment import align
 from .border import as_views
 from .containers import Table, read_table
@@ -19,7 +18,6 @@ from .rows_at import RowsAt
 from .sources import RowSource
 
 PART_BYTES = 2**26
-LARGE = 2**30  # bytes of an answer from which on it lies in a scratch file
 
 
 def holds_sources(views: Any) -> bool:
@@ -109,7 +107,4 @@ def joined(answers: list[Any]) -> Any:
     if isinstance(first, pd.DataFrame | pd.Series):
         return pd.concat(answers)
     shape = (sum(len(answer) for answer in answers), *first.shape[1:])
-    dtype = np.result_type(*answers)
-    n_bytes = prod(shape) * dtype.itemsize
-    large = n_bytes > LARGE and not dtype.hasobject
-    return np.concatenate(answers, out=Scratch().empty(shape, dtype) if large else None)
+    return np.concatenate(answers, out=empty_answer(shape, np.result_type(*answers)))

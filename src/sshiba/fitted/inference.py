@@ -14,6 +14,7 @@ from ..core.arrays import array_namespace, to_numpy
 from ..core.bound import rows_bound
 from ..core.likelihoods import PredictiveX
 from ..core.predictive import PredictiveView
+from ..core.scratch import empty_answer
 from ..core.spec import ModelSpec
 from ..core.state import Posterior
 from ..engines import RowPosterior, Rows
@@ -24,8 +25,8 @@ CHUNK_BYTES = 2**26  # working memory of predictions
 
 def infer_factors(rows: Rows, posterior: Posterior, local: Local | None = None) -> tuple[np.ndarray, np.ndarray]:
     """Means and standard deviations of z, (N, K), in the order of the rows that were given."""
-    mean = np.empty((rows.n_rows, posterior.n_components))
-    std = np.empty_like(mean)
+    shape = (rows.n_rows, posterior.n_components)
+    mean, std = empty_answer(shape), empty_answer(shape)
     for part in settled(rows.infer(posterior, local, then=factor_moments)):
         mean[part.rows], std[part.rows] = part.mean, part.std
     return mean, std
