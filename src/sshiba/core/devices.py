@@ -171,9 +171,7 @@ def device_for(name: str | None, data: Iterable[AnyView]) -> Device:
     tensors = (view.target for view in views if not view.on_host)  # type: ignore[union-attr]
     device = find_device(next((str(tensor.device) for tensor in tensors), None) if name is None else name)
     if not device.is_host and any(view.is_sparse for view in views):
-        raise ValueError(
-            f"device={device.name!r}: sparse matrices need the CPU. Name no device, or give dense arrays."
-        )
+        raise ValueError(f"device={device.name!r}: sparse matrices need the CPU. Name no device, or give dense arrays.")
     return device
 
 

@@ -79,7 +79,7 @@ class Candidate:
     def spec(self, make_spec: Callable[[Priors], ModelSpec]) -> ModelSpec:
         """The model with these settings; `make_spec` is that of the data, given priors."""
         spec = make_spec(self.priors)
-        own = [self.label_weight if v.likelihood.latent and v.weight == 1 else v.weight for v in spec.views]
+        own = [self.label_weight if v.likelihood.labels and v.weight == 1 else v.weight for v in spec.views]
         return replace(spec, views=tuple(replace(view, weight=weight) for view, weight in zip(spec.views, own)))
 
     def in_words(self) -> str:
@@ -254,7 +254,7 @@ def hide_in_turn(test: Sequence[CodedView], spec: ModelSpec, rng: np.random.Gene
     """
     alone = len(spec.views) == 1 and not spec.views[0].likelihood.whole_rows
     dense = [i for i, view in enumerate(test) if not view.is_sparse]
-    by_column = [i for i in dense if alone or not spec.views[i].likelihood.latent]
+    by_column = [i for i in dense if alone or not spec.views[i].likelihood.labels]
     labels = [int(i) for i in rng.permutation([i for i in dense if i not in by_column])]
     group_of = {i: (rng.permutation(spec.views[i].n_features) + rng.integers(N_GROUPS)) % N_GROUPS for i in by_column}
     asked = [{i: group_of[i] == group for i in by_column} for group in range(N_GROUPS)]
