@@ -17,7 +17,6 @@ from ..cells import column_kind
 from ..coding import Coding, plain_names, unit_coding
 from ..learned import LabelSummary, LevelSummary
 from ..levels import Levels, first_places
-from ..spellings import holds_yes_no
 from ..wording import counted, first_few, quoted
 from .labelled import LabelledView, factorise
 
@@ -75,7 +74,7 @@ class Ordinal(LabelledView):
     @classmethod
     def recognise(cls, frame: pd.DataFrame) -> str | None:
         ordered = all(isinstance(dtype, pd.CategoricalDtype) and dtype.ordered for dtype in frame.dtypes)
-        return "ordered categories" if ordered and not holds_yes_no(frame) else None
+        return "ordered categories" if ordered else None
 
     def check_options(self, name: str, n_features: int) -> None:
         super().check_options(name, n_features)
