@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 import oracle
 
 from sshiba.core.coded import CodedView
-from sshiba.core.likelihoods import Gaussian, Logistic, MultinomialProbit, Threshold
+from sshiba.core.likelihoods import Gaussian, Interval, Logistic, MultinomialProbit, Threshold
 from sshiba.core.spec import ModelSpec, Priors, ViewSpec, view_spec
 from sshiba.core.start import random_posterior
 from sshiba.core.state import Fixed, Gamma, Posterior, ViewPosterior, WeightCovariance
-from sshiba.data.types import Binary, Categorical, Real, View
+from sshiba.data.coding import Coding, unit_coding
+from sshiba.data.levels import Levels, first_places
+from sshiba.data.types import Binary, Categorical, Ordinal, Real, View
 from sshiba.engines import Rows, make_rows
 
 
@@ -38,8 +40,21 @@ def spec_of(
     name: str, view: View, n_observed: np.ndarray, variance: np.ndarray, priors: Priors | None = None
 ) -> ViewSpec:
     """A view as the kernels see it, from the options that a user sets."""
+    coding = coding_of(view, len(n_observed))
     options = {"weight": view.weight, "select_features": view.select_features, "groups": view.groups}
-    return view_spec(name, view.likelihood, view.noise_model, n_observed, variance, priors or Priors(), **options)
+    options["held"] = view.held_noise(coding)
+    return view_spec(
+        name, view.likelihood(coding), view.noise_model, n_observed, variance, priors or Priors(), **options
+    )
+
+
+def coding_of(view: View, d: int) -> Coding:
+    """How data of `draw_view` are coded: ordinal columns have 2, 3, 4, 5, 2 ... levels, some of them rare."""
+    coding = unit_coding(tuple(range(d)), np.ones(d))
+    if not isinstance(view, Ordinal):
+        return coding
+    counts = [(4, 1, 3, 2, 5)[: 2 + column % 4] for column in range(d)]
+    return replace(coding, ordered=tuple(Levels(tuple(range(len(own))), own) for own in counts))
 
 
 def draw_view(view: View, n: int, d: int, holes: str, rng: np.random.Generator) -> CodedView:
@@ -50,6 +65,11 @@ def draw_view(view: View, n: int, d: int, holes: str, rng: np.random.Generator) 
         target = (rng.random((n, d)) < rng.random(d)).astype(float)
     elif isinstance(view, Categorical):
         target, holes = rng.integers(0, d, n), "none" if holes == "none" else "rows"
+    elif isinstance(view, Ordinal):
+        ordered = coding_of(view, d).ordered
+        chances = [np.array(own.counts) / sum(own.counts) for own in ordered]
+        columns = [first + rng.choice(len(p), n, p=p) for first, p in zip(first_places(ordered), chances)]
+        target = np.stack(columns, axis=1).astype(np.int32)
     else:
         raise TypeError(f"tell draw_view how to make data for {type(view).__name__}")
     if holes == "none":
@@ -88,6 +108,21 @@ def covariances(cov: WeightCovariance) -> np.ndarray:
     return (basis * cov.spread[:, None, :]) @ basis.transpose(0, 2, 1)
 
 
+KINDS = {
+    Gaussian: "real",
+    Logistic: "logit",
+    Threshold: "probit",
+    MultinomialProbit: "categorical",
+    Interval: "interval",
+}
+
+
+def interval_ends(likelihood: Interval, target: np.ndarray) -> np.ndarray:
+    """Where the x of each cell lies, (N, D, 2)."""
+    ends = np.array([pair for cuts in likelihood.cuts for pair in zip((-np.inf, *cuts), (*cuts, np.inf))])
+    return ends[target]
+
+
 def to_oracle(problem: Problem) -> list[oracle.OracleView]:
     """The library's first state as the oracle sees it."""
     out = []
@@ -95,16 +130,14 @@ def to_oracle(problem: Problem) -> list[oracle.OracleView]:
     for rows, view, spec in zip(problem.data, problem.posterior.views, problem.spec.views):
         d = spec.n_features
         observed = np.ones((n, d), bool) if rows.observed is None else np.broadcast_to(rows.observed, (n, d))
-        kind = {Gaussian: "real", Logistic: "logit", Threshold: "probit", MultinomialProbit: "categorical"}[
-            type(spec.likelihood)
-        ]
+        kind = KINDS[type(spec.likelihood)]
         tau = view.tau if isinstance(view.tau, Gamma) else Gamma(view.tau.value, np.ones(1))
         gamma = view.gamma if isinstance(view.gamma, Gamma) else Gamma(view.gamma.value, np.ones_like(view.gamma.value))
         noise = "fixed" if spec.tau_prior is None else "feature" if len(tau.rate) > 1 or d == 1 else "view"
         prior = spec.tau_prior or Gamma(np.ones(1), np.ones(1))
         ov = oracle.OracleView(
             kind=kind,
-            target=rows.target,
+            target=interval_ends(spec.likelihood, rows.target) if kind == "interval" else rows.target,
             observed=observed.copy(),
             weight=spec.weight,
             noise=noise,

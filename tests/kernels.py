@@ -23,16 +23,17 @@ from sshiba.core.local_step import Settled, local_step, prepare_z, settle, updat
 from sshiba.core.messages import Messages, make_messages
 from sshiba.core.predictive import predictive_x
 from sshiba.core.state import ColumnGroups, Posterior, Stats
-from sshiba.data.types import Binary, Categorical, Real, View
+from sshiba.data.types import Binary, Categorical, Ordinal, Real, View
 from sshiba.engines.gram import gram_step, take_cross, take_gram
 
 VIEWS: dict[str, list[View]] = {
     "real": [Real(select_features=True), Real(noise="view", weight=0.5)],
     "binary": [Binary(weight=2.0), Binary(noise="learned"), Binary(link="logit")],
     "categorical": [Categorical(weight=0.5), Categorical()],
-    "all": [Real(select_features=True), Real(noise="view"), Binary(weight=2.0), Categorical()],
+    "ordinal": [Ordinal(weight=2.0), Ordinal(noise="view")],
+    "all": [Real(select_features=True), Real(noise="view"), Binary(weight=2.0), Categorical(), Ordinal()],
 }
-WIDTHS = {"real": [5, 4], "binary": [5, 4, 4], "categorical": [5, 2], "all": [5, 4, 4, 3]}
+WIDTHS = {"real": [5, 4], "binary": [5, 4, 4], "categorical": [5, 2], "ordinal": [5, 4], "all": [5, 4, 4, 3, 5]}
 STEPS = 3
 FEW_ROWS = 1500  # bytes of two to five rows
 every_kind = pytest.mark.parametrize("kind", VIEWS)

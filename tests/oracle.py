@@ -14,7 +14,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from scipy.integrate import quad
@@ -23,15 +23,15 @@ from scipy.special import digamma, expit, gammaln, log_expit, log_ndtr
 from scipy.stats import truncnorm
 
 LOG_2PI = np.log(2 * np.pi)
-YES_NO = ("logit", "probit")
+BY_CELL = ("logit", "probit", "interval")
 
 
 @dataclass
 class OracleView:
     """One view: data, options, and every q that belongs to it (N rows, D features or classes, K factors)."""
 
-    kind: str  # "real", "logit", "probit" or "categorical"
-    target: np.ndarray  # real, binary: (N, D), holes 0; categorical: (N,) codes
+    kind: str  # "real", "logit", "probit", "interval" or "categorical"
+    target: np.ndarray  # real, binary: (N, D), holes 0; interval: (N, D, 2), its ends; categorical: (N,) codes
     observed: np.ndarray  # (N, D) bool; categorical: D classes, each row all True or all False
     weight: float
     noise: str  # "feature", "view" or "fixed"
@@ -154,7 +154,7 @@ def update_z(views: list[OracleView], missing: str) -> Z:
 
 
 def update_x_then_z(views: list[OracleView], missing: str) -> tuple[list[OracleView], Z]:
-    """q(z | x) prod q(x): each yes/no, and each row of classes, given all other cells of its row; then z.
+    """q(z | x) prod q(x): each cell, and each row of classes, given all other cells of its row; then z.
 
     With z integrated out, a row has log p = -x' P x / 2 + ..., P_de = omega tau_d [d = e] - l_d' Sigma l_e with l_d
     = omega tau_d <w_d>, and the gradient at the present means is omega tau_d (y_d - <x_d>). A view of weight omega
@@ -172,7 +172,7 @@ def update_x_then_z(views: list[OracleView], missing: str) -> tuple[list[OracleV
         new[i].x_bound = np.zeros(len(view.observed))
         for n in range(len(view.observed)):
             covs[i, n] = np.zeros((view.observed.shape[1],) * 2)
-        for n, d in np.argwhere(view.observed) if view.kind in YES_NO else ():
+        for n, d in np.argwhere(view.observed) if view.kind in BY_CELL else ():
             if own_precision(view, z, n)[d, d] >= 0.5 * tau_mean(view)[d]:
                 update_cell(new[i], n, d, expected_mean(view, z)[n, d], own_precision(view, z, n)[d, d], covs[i, n])
             else:
@@ -203,9 +203,9 @@ def own_precision(view: OracleView, z: Z, n: int) -> np.ndarray:
 
 
 def update_cell(view: OracleView, n: int, d: int, y: float, own: float, cov: np.ndarray) -> None:
-    """q(x) of one yes/no whose neighbours say x ~ N(<x> + tau (y - <x>) / own, 1 / own)."""
+    """q(x) of one cell whose neighbours say x ~ N(<x> + tau (y - <x>) / own, 1 / own)."""
     predictor = view.x_mean[n, d] + tau_mean(view)[d] * (y - view.x_mean[n, d]) / own
-    cell = yes_no_x(view.kind, view.target[n, d], predictor, own, view.xi[n, d])
+    cell = cell_x(view.kind, view.target[n, d], predictor, own, view.xi[n, d])
     view.x_mean[n, d], cov[d, d], view.xi[n, d] = cell.mean, cell.var, cell.xi
     view.x_bound[n] += cell.bound
 
@@ -289,7 +289,7 @@ def update_x(view: OracleView, y: np.ndarray, missing: str) -> OracleView:
             if view.observed[n, d] and view.kind == "real":
                 mean[n, d], second[n, d] = view.target[n, d], view.target[n, d] ** 2
             elif view.observed[n, d]:
-                cell = yes_no_x(view.kind, view.target[n, d], y[n, d], tau[d], xi[n, d])
+                cell = cell_x(view.kind, view.target[n, d], y[n, d], tau[d], xi[n, d])
                 mean[n, d], second[n, d], xi[n, d] = cell.mean, cell.mean**2 + cell.var, cell.xi
                 bound[n] += cell.bound
             elif missing == "mean-field":
@@ -299,12 +299,16 @@ def update_x(view: OracleView, y: np.ndarray, missing: str) -> OracleView:
 
 
 def start_x(view: OracleView, missing: str) -> OracleView:
-    """The initial q(x): the update at xi = 1 and a y that tells the target, 2.5 (2t - 1) or 2.5 ([d = t] - 1/D)."""
+    """The initial q(x): the update at xi = 1 and a y that tells the target, 2.5 (2t - 1) or 2.5 ([d = t] - 1/D); of an
+    interval the mean of a standard normal cut to it.
+    """
     n_rows, width = view.observed.shape
     y = np.zeros((n_rows, width))
     for n in range(n_rows):
         for d in range(width):
-            if view.observed[n, d] and view.kind in YES_NO:
+            if view.observed[n, d] and view.kind == "interval":
+                y[n, d] = truncnorm(*view.target[n, d]).mean()
+            elif view.observed[n, d] and view.kind in BY_CELL:
                 y[n, d] = 2.5 * (2 * view.target[n, d] - 1)
             elif view.observed[n, d] and view.kind == "categorical":
                 y[n, d] = 2.5 * (float(view.target[n] == d) - 1 / width)
@@ -312,7 +316,7 @@ def start_x(view: OracleView, missing: str) -> OracleView:
 
 
 class Cell(NamedTuple):
-    """q(x) of one yes/no, its part of the bound, and the best xi for it (logit only)."""
+    """q(x) of one cell, its part of the bound, and the best xi for it (logit only)."""
 
     mean: float
     var: float
@@ -320,20 +324,23 @@ class Cell(NamedTuple):
     xi: float
 
 
-def yes_no_x(kind: str, t: float, y: float, tau: float, xi: float) -> Cell:
+def cell_x(kind: str, t: Any, y: float, tau: float, xi: float) -> Cell:
     if kind == "probit":
-        return probit_x(t, y, tau)
+        return cut_x((0.0, np.inf) if t else (-np.inf, 0.0), y, tau)
+    if kind == "interval":
+        return cut_x(t, y, tau)
     mean, var, xi = binary_x(t, y, tau, xi)
     return Cell(mean, var, binary_bound(t, mean, var, xi), xi)
 
 
-def probit_x(t: float, y: float, tau: float) -> Cell:
-    """N(y, 1/tau) cut to x > 0 (t = 1) or x < 0, where log p(t | x) = 0; the bound is its entropy, -E log q."""
-    sides = (0.0, np.inf) if t else (-np.inf, 0.0)
+def cut_x(ends: tuple[float, float], y: float, tau: float) -> Cell:
+    """N(y, 1/tau) cut to an interval, where log p(t | x) = 0; the bound is its entropy, -E log q."""
     scale = 1 / np.sqrt(tau)
-    cut = truncnorm(*((side - y) / scale for side in sides), loc=y, scale=scale)
+    low, high = ((end - y) / scale for end in ends)
+    cut = truncnorm(low, high, loc=y, scale=scale)
     mean, var = float(cut.mean()), float(cut.var())
-    log_inside = log_ndtr((y if t else -y) / scale)
+    low, high = (-high, -low) if low > 0 else (low, high)
+    log_inside = log_ndtr(high) + np.log1p(-np.exp(log_ndtr(low) - log_ndtr(high)))
     return Cell(mean, var, log_inside + 0.5 * np.log(2 * np.pi / tau) + 0.5 * tau * (var + (mean - y) ** 2), 1.0)
 
 

@@ -18,7 +18,7 @@ from sshiba.core.spec import ModelSpec
 from sshiba.core.start import random_posterior
 from sshiba.core.state import ColumnGroups, Gamma, Posterior, WeightCovariance
 from sshiba.core.w_moments import w_trace
-from sshiba.data.types import Binary, Categorical, Real
+from sshiba.data.types import Binary, Categorical, Ordinal, Real
 from sshiba.engines import make_rows
 from sshiba.fitting.budget import Budget, FitOptions
 from sshiba.fitting.loop import StartingPoint, run
@@ -41,13 +41,14 @@ def view_and_width(draw: st.DrawFn) -> tuple:
     }
     weight = draw(st.sampled_from([1.0, 0.3, 0.05]))
     heavy = draw(st.sampled_from([1.0, 0.3, 4.0]))
-    kind = draw(st.sampled_from(["real", "real, one noise", "binary", "binary, learned", "categorical"]))
+    kind = draw(st.sampled_from(["real", "real, one noise", "binary", "binary, learned", "categorical", "ordinal"]))
     view = {
         "real": Real(weight=weight, **shared),
         "real, one noise": Real(noise="view", weight=weight, **shared),
         "binary": Binary(weight=heavy, noise=draw(st.sampled_from([0.5, 1.0, 3.0])), **shared),
         "binary, learned": Binary(weight=weight, noise="learned", **shared),
         "categorical": Categorical(weight=heavy, **shared),
+        "ordinal": Ordinal(weight=heavy, noise=draw(st.sampled_from(["feature", "view"])), **shared),
     }[kind]
     return view, width, draw(st.sampled_from(["none", "rows", "cells"]))
 

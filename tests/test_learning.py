@@ -14,7 +14,7 @@ import pytest
 
 from sshiba.core.coded import CodedView
 from sshiba.data.coding import Coding
-from sshiba.data.types import VIEW_TYPES, Binary, Categorical, Real, View
+from sshiba.data.types import VIEW_TYPES, Binary, Categorical, Ordinal, Real, View
 
 N = 60
 CUTS: dict[str, list[int]] = {
@@ -66,6 +66,9 @@ FRAMES: dict[str, tuple[View, pd.DataFrame]] = {
     "labels": (Categorical(), labels(["b", "a", "c"])),
     "labels of one kind or another": (Categorical(), labels(["b", 2, 1.5])),
     "numbers as labels": (Categorical(), labels([3, 1, 2], "float64")),
+    "levels": (Ordinal(), labels([3, 1, 2], "float64")),
+    "levels that are text": (Ordinal(levels=["low", "middle", "high"]), labels(["middle", "low", "high"])),
+    "ordered categories": (Ordinal(), labels(["x", "y"], pd.CategoricalDtype(["y", "never", "x"], ordered=True))),
     "categories": (Categorical(), labels(["x", "y", "z"], pd.CategoricalDtype(["z", "x", "never", "y"]))),
 }
 every_frame = pytest.mark.parametrize("case", FRAMES)
@@ -94,7 +97,7 @@ def test_learned_in_chunks(case: str, cuts: str) -> None:
     view, frame = FRAMES[case]
     whole, pieces = coding_of(view, [frame]), chunks(frame, cuts)
     for found in (coding_of(view, pieces), coding_of(view, pieces[1:] + pieces[:1])):
-        assert (found.features, found.levels) == (whole.features, whole.levels)
+        assert (found.features, found.levels, found.ordered) == (whole.features, whole.levels, whole.ordered)
         assert list(map(type, found.levels or ())) == list(map(type, whole.levels or ()))
         np.testing.assert_array_equal(found.observed_per_feature, whole.observed_per_feature)
         for name in ("centre", "scale", "variance"):

@@ -1,14 +1,19 @@
 """Every closed form and quadrature of the likelihoods against an independent number."""
 
+import warnings
+from itertools import pairwise
+
 import numpy as np
 import pytest
-from scipy.integrate import quad
+from cases import coding_of
+from scipy.integrate import IntegrationWarning, quad
 from scipy.special import expit, log_ndtr
 from scipy.stats import norm
 
 from sshiba.core.likelihoods import (
     LIKELIHOODS,
     Gaussian,
+    Interval,
     Logistic,
     MultinomialProbit,
     PredictiveX,
@@ -16,6 +21,7 @@ from sshiba.core.likelihoods import (
     probit_integrals,
     probit_rows,
 )
+from sshiba.core.likelihoods.interval import FAR, cut_normal
 from sshiba.core.likelihoods.logistic import lambda_xi, logistic_normal
 from sshiba.core.likelihoods.probit_integrals import (
     argmax_probabilities,
@@ -28,8 +34,8 @@ from sshiba.data.types import VIEW_TYPES
 
 def test_no_likelihood_escapes_the_list() -> None:
     """A new likelihood needs its witness here: its local bound against the evidence of one cell."""
-    assert set(LIKELIHOODS) == {Gaussian, Logistic, MultinomialProbit, Threshold}
-    assert {type(view().likelihood) for view in VIEW_TYPES.values()} <= set(LIKELIHOODS)
+    assert set(LIKELIHOODS) == {Gaussian, Interval, Logistic, MultinomialProbit, Threshold}
+    assert {type(view().likelihood(coding_of(view(), 3))) for view in VIEW_TYPES.values()} <= set(LIKELIHOODS)
 
 
 # ------------------------------------------------------------------------------------------------- categorical
@@ -280,3 +286,99 @@ def test_logistic_normal_against_quadrature(mean: float, std: float) -> None:
         lambda u: expit(u) * norm.pdf(u, mean, std), mean - 12 * std, mean + 12 * std, epsabs=1e-13, limit=500
     )[0]
     assert logistic_normal(np.array([mean]), np.array([std**2]))[0] == pytest.approx(exact, abs=1e-5)
+
+
+# ----------------------------------------------------------------------------------------------------- ordinal
+
+
+def cut_by_quadrature(a: float, b: float) -> tuple[float, float, float]:
+    """Mean, variance and log mass, integrated from the end with the higher density, relative to the density there."""
+    if a + b > 0:
+        mean, var, log_mass = cut_by_quadrature(-b, -a)
+        return -mean, var, log_mass
+    top = min(b, 0.0)
+    reach = min(b - a, 40 / max(1.0, -top)) if b <= 0 else 40.0
+    low, high = max(a, top - reach), min(b, 12.0)
+    parts = np.linspace(low, high, 9)
+
+    def integral(f) -> float:
+        weighted = lambda u: f(u) * np.exp((top - u) * (top + u) / 2)  # noqa: E731
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", IntegrationWarning)  # of intervals of no width: as exact as doubles are
+            return sum(quad(weighted, *piece, epsabs=0, epsrel=1e-13)[0] for piece in pairwise(parts))
+
+    total = integral(lambda u: 1.0)
+    mean = top + integral(lambda u: u - top) / total
+    var = integral(lambda u: (u - mean) ** 2) / total
+    return mean, var, np.log(total) - top**2 / 2 - 0.5 * np.log(2 * np.pi)
+
+
+@pytest.mark.parametrize("width", [1e-6, 1e-3, 0.1, 0.7, 1.0, 1.5, 3.0, 20.0])
+@pytest.mark.parametrize("middle", [-30.0, -8.0, -2.0, -0.3, 0.0, 0.6, 3.0, 30.0])
+def test_cut_normal_against_quadrature(middle: float, width: float) -> None:
+    """To 1e-10, also far out and in intervals of no width."""
+    a, b = middle - width / 2, middle + width / 2
+    mean, var, log_mass = (float(part[0]) for part in cut_normal(np.array([a]), np.array([b])))
+    expected_mean, expected_var, expected_log_mass = cut_by_quadrature(a, b)
+    assert mean == pytest.approx(expected_mean, abs=1e-10)
+    assert var == pytest.approx(expected_var, abs=1e-10, rel=1e-7 if width > 1e-3 else 1e-3)
+    assert log_mass == pytest.approx(expected_log_mass, rel=1e-10, abs=1e-10)
+    assert a <= mean <= b
+    assert 0 < var <= width**2 / 4
+
+
+@pytest.mark.parametrize("edge", [-30.0, -3.0, 0.0, 1.0, 7.0, 9.0, 30.0])
+def test_cut_normal_with_one_end(edge: float) -> None:
+    """Below or above an edge, as `Threshold` has it; without edges the normal itself."""
+    for a, b, sign in ((-FAR, edge, 1), (edge, FAR, -1)):
+        mean, var, log_mass = (float(part[0]) for part in cut_normal(np.array([a]), np.array([b])))
+        rho = np.exp(norm.logpdf(edge) - log_ndtr(sign * edge))
+        assert mean == pytest.approx(-sign * rho, rel=1e-10, abs=1e-12)
+        assert var == pytest.approx(1 - sign * edge * rho - rho**2, abs=1e-9)
+        assert log_mass == pytest.approx(log_ndtr(sign * edge), rel=1e-10, abs=1e-14)
+    free = [float(part[0]) for part in cut_normal(np.array([-FAR]), np.array([FAR]))]
+    np.testing.assert_allclose(free, [0, 1, 0], atol=1e-12)
+
+
+CUTS = ((-0.5,), (), (-1.0, 0.2, 0.3), (0.0, 1.0))
+
+
+@pytest.mark.parametrize("tau", [0.3, 1.0, 50.0])
+def test_interval_bound_is_log_p(tau: float) -> None:
+    """q(x) is exact: E log N(x|y) + its bound is the log probability of the level; its mean by finite differences."""
+    likelihood = Interval(CUTS)
+    rng = np.random.default_rng(0)
+    y = 2 * rng.standard_normal((40, 4))
+    target = likelihood.starts + rng.integers(0, 10, y.shape) % likelihood.n_levels
+    precision = np.full(4, tau)
+    x = likelihood.infer_x(target, y, precision, None)
+    gaussian = 0.5 * (np.log(tau / (2 * np.pi)) - tau * (x.second - 2 * x.mean * y + y * y))
+
+    def log_p(y: np.ndarray) -> np.ndarray:
+        return cut_normal(*(tau**0.5 * (edges[target] - y) for edges in (likelihood.lower, likelihood.upper)))[2]
+
+    np.testing.assert_allclose(x.bound + gaussian, log_p(y), rtol=1e-9, atol=1e-9)
+    step = 1e-5
+    slope = (log_p(y + step) - log_p(y - step)) / (2 * step)  # d log p / dy = tau (E[x] − y)
+    np.testing.assert_allclose(x.mean, y + slope / tau, atol=1e-6)
+    curvature = (log_p(y + 1e-4) - 2 * log_p(y) + log_p(y - 1e-4)) / 1e-8  # tau² Var x − tau
+    np.testing.assert_allclose(x.second - x.mean**2, (curvature + tau) / tau**2, atol=1e-5 / tau)
+
+
+def test_level_probabilities_are_those_of_draws() -> None:
+    """Probabilities, deviations, the median, the mode, the draw and the loss, of columns of 2, 1, 4 and 3 levels."""
+    rng = np.random.default_rng(0)
+    likelihood = Interval(CUTS)
+    mean, z_factor, own_var = rng.standard_normal((1, 4)), 0.7 * rng.standard_normal((1, 4, 2)), rng.random((1, 4))
+    p, std = likelihood.predict(PredictiveX(mean, z_factor, own_var, np.full(4, 0.5)))
+    n = 400_000
+    x = mean + rng.standard_normal((n, 2)) @ z_factor[0].T + np.sqrt(own_var + 0.5) * rng.standard_normal((n, 4))
+    drawn = likelihood.draw(x, rng)
+    np.testing.assert_allclose(p[0], np.bincount(drawn.ravel(), minlength=10) / n, atol=0.003)
+    np.testing.assert_allclose(np.add.reduceat(p[0], likelihood.starts), 1, rtol=1e-12)
+    np.testing.assert_allclose(std[0], drawn.std(axis=0), atol=0.01)
+    np.testing.assert_array_equal(likelihood.decide(p)[0], likelihood.draw(mean, rng)[0])
+    np.testing.assert_array_equal(likelihood.decide(p)[0], np.median(drawn, axis=0))
+    likeliest = [first + np.argmax(p[0, likelihood.levels_of(d)]) for d, first in enumerate(likelihood.starts)]
+    np.testing.assert_array_equal(Interval(CUTS, mode=True).decide(p)[0], likeliest)
+    np.testing.assert_allclose(likelihood.losses(drawn[:5], np.repeat(p, 5, axis=0)), -np.log(p[0, drawn[:5]]))

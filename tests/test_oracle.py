@@ -9,7 +9,7 @@ from cases import Problem, differences, make_problem, to_oracle
 
 from sshiba.core.bound import elbo
 from sshiba.core.global_step import global_step
-from sshiba.data.types import VIEW_TYPES, Binary, Categorical, Real
+from sshiba.data.types import VIEW_TYPES, Binary, Categorical, Ordinal, Real
 
 SWEEPS = 2
 TIED = (0, 0, 1, 2, 1)
@@ -30,11 +30,16 @@ CASES = {
     "categorical": [Categorical()],
     "categorical, selected": [Categorical(select_features=True)],
     "categorical, weighted": [Categorical(weight=3.0), Binary(weight=0.5)],
+    "ordinal": [Ordinal()],
+    "ordinal, one noise": [Ordinal(noise="view")],
+    "ordinal, selected": [Ordinal(select_features=True, groups=TIED)],
+    "ordinal, weighted": [Ordinal(weight=2.5), Real()],
     "all": [
         Real(select_features=True, weight=0.7),
         Binary(link="logit", noise="learned"),
         Binary(),
         Categorical(),
+        Ordinal(),
         Real(noise="view"),
     ],
 }

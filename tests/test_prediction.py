@@ -5,7 +5,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 import oracle
 import pytest
-from cases import Problem, covariances, make_problem
+from cases import Problem, covariances, interval_ends, make_problem
 from scipy.special import log_expit
 from scipy.stats import gamma as gamma_distribution
 from scipy.stats import norm, truncnorm
@@ -13,13 +13,13 @@ from scipy.stats import norm, truncnorm
 from sshiba.core import latent_step
 from sshiba.core.bound import elbo
 from sshiba.core.global_step import global_step
-from sshiba.core.likelihoods import Gaussian, Likelihood, Threshold
+from sshiba.core.likelihoods import Gaussian, Interval, Likelihood, Threshold
 from sshiba.core.local_step import prepare_z, update_z
 from sshiba.core.messages import make_messages
 from sshiba.core.predictive import predictive_x
 from sshiba.core.spec import ViewSpec
 from sshiba.core.state import Fixed, Gamma, Posterior, ViewPosterior
-from sshiba.data.types import VIEW_TYPES, Binary, Categorical, Real, View
+from sshiba.data.types import VIEW_TYPES, Binary, Categorical, Ordinal, Real, View
 from sshiba.engines.memory import Local
 from sshiba.fitted.draws import draw_rows
 
@@ -85,6 +85,8 @@ BOUND_CASES: dict[str, list[View]] = {
     "binary, selected, weighted": [Binary(select_features=True, weight=2.0)],
     "categorical": [Categorical()],
     "categorical, selected, weighted": [Categorical(select_features=True, weight=3.0), Real()],
+    "ordinal": [Ordinal(), Real()],
+    "ordinal, one noise, weighted": [Ordinal(noise="view", weight=2.0)],
     "all": [
         Real(weight=0.5),
         Binary(link="logit", noise=0.5, weight=0.7),
@@ -215,8 +217,11 @@ def draw_latent(
     ratio = np.zeros(N_DRAWS)
     for n, d in np.argwhere(observed) if not likelihood.whole_rows else ():
         tau = precision[n, d, d]
-        if isinstance(likelihood, Threshold):  # N(y, 1/tau) on the side of t
-            side = (0.0, np.inf) if target[n, d] else (-np.inf, 0.0)
+        if isinstance(likelihood, Threshold | Interval):  # N(y, 1/tau) on the side, or in the interval, of t
+            if isinstance(likelihood, Interval):
+                side = interval_ends(likelihood, target)[n, d]
+            else:
+                side = (0.0, np.inf) if target[n, d] else (-np.inf, 0.0)
             cut = truncnorm(*((edge - y[n, d]) * np.sqrt(tau) for edge in side), loc=y[n, d], scale=tau**-0.5)
             x[:, n, d] = cut.rvs(N_DRAWS, random_state=rng)
             ratio -= cut.logpdf(x[:, n, d])

@@ -11,7 +11,7 @@ if TYPE_CHECKING:
     from .data.dates import date_features
     from .data.row_parts import row_parts
     from .data.spellings import normalise_labels
-    from .data.types import Binary, Categorical, Real
+    from .data.types import Binary, Categorical, Ordinal, Real
     from .estimator import SSHIBA, load
     from .evaluate import Tuned, tune
     from .files.model_file import ModelFileError
@@ -27,6 +27,7 @@ _PLACES = {
     "Candidate": "fitted.search",
     "Categorical": "data.types",
     "ModelFileError": "files.model_file",
+    "Ordinal": "data.types",
     "Priors": "core.spec",
     "Progress": "fitting.loop",
     "Real": "data.types",
@@ -46,6 +47,7 @@ __all__ = [
     "Candidate",
     "Categorical",
     "ModelFileError",
+    "Ordinal",
     "Priors",
     "Progress",
     "Real",

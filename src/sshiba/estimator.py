@@ -68,8 +68,8 @@ class SSHIBA(BaseEstimator):
     n_components : int
         The most factors; how many are kept, `n_components_`, is found by the fit.
     views : mapping, optional
-        View name -> `Real()`, `Binary()` or `Categorical()`. Views that are not named are inferred, and logged.
-        For one DataFrame also -> a column or a list of them, or (columns, type).
+        View name -> `Real()`, `Binary()`, `Categorical()` or `Ordinal()`. Views that are not named are
+        inferred, and logged. For one DataFrame also -> a column or a list of them, or (columns, type).
     n_init : int
         Starts; the one with the highest log evidence is kept, or with the highest bound where that is not known.
     start : "principal" or "random"
@@ -478,6 +478,9 @@ class SSHIBA(BaseEstimator):
     def predict_proba(self, views: Any, target: Any, use_target: bool = False) -> Any:
         """Binary: p(t = 1), (n, D). Categorical: probabilities over `classes_[target]`, (n, C).
 
+        Ordinal: of one column the probabilities of its levels, (n, L); of several a DataFrame with two levels of column
+        names, (column, level), or, of a view that was an array, a dict of column -> (n, L).
+
         `target` and `use_target` are as in `predict`.
         """
         return Answers(fitted_of(self)).predict_proba(views, target, use_target)
@@ -485,7 +488,8 @@ class SSHIBA(BaseEstimator):
     def impute(self, views: Any, return_std: bool = False) -> Any:
         """The same dict or table, observed cells untouched and holes filled; with `return_std` also the deviations.
 
-        The standard deviation of an observed cell is 0; that of a filled label is that of "the label is right"; in
+        The standard deviation of an observed cell is 0; that of a filled label is that of "the label is right"; that
+        of a level is in levels, counted 0, 1, 2 ...; in
         columns that the model does not know or left aside it is NaN. Means that fill holes of an integer dtype (Int64)
         are rounded.
         DataFrames align by index: all come back with all rows, in the order of the first, then of the others' own.

@@ -16,7 +16,7 @@ import typer
 from typer.core import TyperCommand, TyperGroup
 
 from ..data.sources import RowSource
-from ..data.types import VIEW_TYPES
+from ..data.types import VIEW_TYPES, Ordinal
 from ..estimator import SSHIBA
 from ..files.formats import ENDINGS
 from ..files.reading_options import DATES, Reading
@@ -46,12 +46,15 @@ Unseen = Annotated[
 ]
 Force = Annotated[bool, typer.Option("--force", help="Overwrite files.")]
 
+LEVELS_VIEW = "ordinal"  # of the columns of --levels that are in no --view
+
 
 @dataclass(frozen=True)
 class Fitting:
     """How a model is fitted."""
 
     view: Sequence[str] = ()  # NAME=columns:type
+    levels: Sequence[str] = ()  # COLUMN=lowest,...,highest
     components: int = 50
     keep: str | None = None
     restarts: int = 1
@@ -64,7 +67,7 @@ class Fitting:
 
     def model(self, given: Any) -> SSHIBA:
         """The model that is to be fitted to `given`."""
-        views = dict(parse_view(text, given) for text in self.view) or None
+        views = with_levels(dict(parse_view(text, given) for text in self.view), self.levels, given) or None
         model = SSHIBA(self.components, views, self.restarts, keep=self.keep, device=self.device, engine=self.engine())
         limits = {"max_time": self.max_time, "max_memory": self.max_memory}
         return model.set_params(random_state=self.seed, n_jobs=self.jobs, **limits)
@@ -134,7 +137,14 @@ OPTIONS: dict[type, dict[str, Any]] = {
     Fitting: {
         "view": Annotated[
             list[str] | None,
-            typer.Option(help="NAME=columns:type, columns with commas and *, type real, binary or categorical."),
+            typer.Option(help=f"NAME=columns:type, columns with commas and *, type {', '.join(VIEW_TYPES)}."),
+        ],
+        "levels": Annotated[
+            list[str] | None,
+            typer.Option(
+                help="COLUMN=lowest,...,highest: ordered levels, which make the column ordinal (again for more).",
+                metavar="COLUMN=LEVELS",
+            ),
         ],
         "components": Annotated[int, typer.Option(min=1, help="The most factors.")],
         "keep": Annotated[
@@ -273,6 +283,38 @@ def parse_view(text: str, given: Any) -> tuple[str, Any]:
             raise ValueError(f"--view {text!r}: there is no column {pattern!r}.")
         found += [column for column in names if column not in found]
     return name, (found, _view_type(kind, text)) if kind else found
+
+
+def with_levels(views: dict[str, Any], texts: Sequence[str], given: Any) -> dict[str, Any]:
+    """The views with the levels of --levels: of the ordinal view that has the column, else of one for all others."""
+    if not texts:
+        return views
+    outline = given.outline if isinstance(given, RowSource) else given
+    if not isinstance(outline, pd.DataFrame):
+        raise ValueError("--levels needs one table, whose columns have names.")
+    levels = dict(parse_levels(text, outline) for text in texts)
+    named: set[Any] = set()
+    for name, said in views.items():
+        columns, kind = said if isinstance(said, tuple) else (said, None)
+        own = {column: levels[column] for column in columns if column in levels}
+        if own and kind not in (None, "ordinal"):
+            raise ValueError(f"--levels: {next(iter(own))!r} is in view {name!r}, which is {kind}, not ordinal.")
+        views[name] = (columns, Ordinal(levels=own)) if own else said
+        named |= set(own)
+    rest = {column: own for column, own in levels.items() if column not in named}
+    return views | ({LEVELS_VIEW: (list(rest), Ordinal(levels=rest))} if rest else {})
+
+
+def parse_levels(text: str, outline: pd.DataFrame) -> tuple[str, list]:
+    """COLUMN=lowest,...,highest; levels of a column of numbers as numbers."""
+    column, equals, rest = text.partition("=")
+    found = [level.strip() for level in rest.split(",")]
+    if not equals or len(found) < 2 or not all(found):
+        raise ValueError(f"--levels {text!r}: write COLUMN=lowest,...,highest, such as pain=none,some,much.")
+    if column not in outline:
+        raise ValueError(f"--levels {text!r}: there is no column {column!r}.")
+    is_number = pd.api.types.is_numeric_dtype(outline[column].dtype)
+    return column, [float(level) for level in found] if is_number else found
 
 
 def _view_type(kind: str, text: str) -> str:

@@ -233,7 +233,11 @@ def whole_labels(model: SSHIBA, found: pd.DataFrame) -> pd.DataFrame:
     """Labels that are whole numbers as such, where holes or a workbook made floats of them in training."""
     schema = model.fitted_.schema
     latent = [coding for name, coding in schema.codings.items() if schema.one_table and schema.types[name].latent]
-    labels = {feature: coding.levels or (0.0, 1.0) for coding in latent for feature in coding.features}
+    labels = {
+        feature: coding.ordered[place].values if coding.ordered else coding.levels or (0.0, 1.0)
+        for coding in latent
+        for place, feature in enumerate(coding.features)
+    }
     whole = [name for name in found if _are_whole_floats(labels.get(name, ())) and is_float_dtype(found[name].dtype)]
     return found.astype(dict.fromkeys(whole, "Int64"))
 
@@ -243,10 +247,17 @@ def _are_whole_floats(labels: Collection[Any]) -> bool:
 
 
 def named_by_label(model: SSHIBA, proba: pd.DataFrame) -> pd.DataFrame:
-    """Probabilities called by the label whose they are; those of yes / no columns "smoker Yes", "ill 1"."""
+    """Probabilities called by the label whose they are; those of yes / no columns "smoker Yes", "ill 1", and of levels
+    of several columns "grade 3".
+    """
+    if proba.columns.nlevels > 1:
+        levels = [int(level) if _are_whole_floats([level]) else level for level in proba.columns.get_level_values(1)]
+        return proba.set_axis([f"{a} {b}" for a, b in zip(proba.columns.get_level_values(0), levels)], axis=1)
     if _are_whole_floats(proba.columns):
         return proba.rename(columns=int)
-    codings = [coding for coding in model.fitted_.schema.codings.values() if coding.levels is None]
+    codings = [
+        coding for coding in model.fitted_.schema.codings.values() if coding.levels is None and not coding.ordered
+    ]
     pairs = [pair for coding in codings for pair in itertools.zip_longest(coding.features, coding.words)]
     words = {feature: "1" if pair is None else pair[1] for feature, pair in pairs}
     names = {name: f"{name} {words[name]}" for name in proba if name in words}

@@ -40,6 +40,8 @@ OPTIONS = {
     Remedy.DATES: "make features of it with --dates features",
     Remedy.DAY_FIRST: "say --day-first or --month-first",
     Remedy.FEWER_LEVELS: "code it in fewer labels",
+    Remedy.LEVELS: "give its levels in their order with --levels COLUMN=lowest,...,highest",
+    Remedy.REAL: "make it numbers with --view NAME=columns:real",
     Remedy.SPELLINGS: "make them one with --normalise-labels",
     Remedy.LABELS: "make it labels with --view NAME=column:categorical",
     Remedy.ZERO_ONE: "write it as 0 and 1",

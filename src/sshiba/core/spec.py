@@ -11,6 +11,7 @@ import numpy as np
 from .likelihoods import Likelihood
 from .state import Gamma
 
+HELD = 1e3  # times the cells of a feature: the weight of a prior that holds its tau at 1, to a thousandth
 LEAST_FLOOR = 1e-7  # of a feature's variance: residuals below it are rounding, and tau would follow that
 
 
@@ -92,6 +93,7 @@ def view_spec(
     weight: float = 1.0,
     select_features: bool = False,
     groups: Sequence[Any] | None = None,
+    held: np.ndarray | None = None,
 ) -> ViewSpec:
     """Turn a view's options and the size of its data into priors.
 
@@ -105,6 +107,8 @@ def view_spec(
         Variance of each feature in the model's units.
     groups : one label per feature, optional
         Features of one label share one gamma.
+    held : (D,) bool, optional
+        Features whose tau is held at 1 though that of others is learned; that of the view where all are.
     """
     n_features = len(n_observed)
     relevance = np.arange(n_features)
@@ -116,8 +120,12 @@ def view_spec(
     # The floor is conjugate: with rate floor·var·n/2 more, E[tau] ≤ (n/2 + a0)/(floor·var·n/2).
     share = 0.0 if likelihood.latent else max(priors.noise_floor, LEAST_FLOOR)
     floor = share * variance * n_observed / 2
+    held = np.zeros(n_features, dtype=bool) if held is None else held
+    firm = HELD * np.asarray(n_observed, dtype=np.float64)
     if noise == "feature":
-        tau_prior = Gamma(np.full(n_features, shape), rate + floor)
+        tau_prior = Gamma(np.where(held, firm, shape), np.where(held, firm, rate + floor))
+    elif noise == "view" and held.all():
+        tau_prior = Gamma(np.asarray([firm.sum()]), np.asarray([firm.sum()]))
     elif noise == "view":
         tau_prior = Gamma(np.full(1, shape), np.asarray([rate + floor.sum()]))
     else:

@@ -20,6 +20,8 @@ class Remedy(StrEnum):
     DATES = "turn it into numbers with sshiba.date_features"
     DAY_FIRST = "say day_first=True or day_first=False"
     FEWER_LEVELS = "code it in fewer levels"
+    LEVELS = "give its levels in their order: Ordinal(levels=[lowest, ..., highest])"
+    REAL = "make it Real"
     SPELLINGS = "merge spellings with sshiba.normalise_labels"
     LABELS = "give it a Categorical view of its own"
     ZERO_ONE = "code it as 0 / 1 / True / False / missing"

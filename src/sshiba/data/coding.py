@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
+from .levels import Levels
 from .wording import counted
 
 EXACT_INTEGER = 2**53  # above it a float64 no longer holds every integer
@@ -32,6 +33,7 @@ class Coding:
     counts: tuple[bool, ...] = ()  # of a real view: which columns held whole numbers of 0 or more only
     categories: tuple | None = None  # of a column of categories: all it had, seen or not
     column_names: tuple = (None,)  # of the levels of the columns
+    ordered: tuple[Levels, ...] = ()  # of an ordinal view: the levels of each column
     words: tuple[tuple[str, str] | None, ...] = ()  # of a binary view: what 0 and 1 are called, None: 0 and 1
 
     @property
@@ -45,10 +47,18 @@ class Coding:
         index = column_index(self.features)
         return index.set_names(list(self.column_names)) if index.nlevels == len(self.column_names) else index
 
-    @property
-    def labels(self) -> tuple | None:
-        """All labels that a column of classes may hold, seen or not."""
+    def labels_of(self, place: int) -> tuple | None:
+        """All labels that a column of classes or levels may hold, seen or not."""
+        if self.ordered:
+            return self.ordered[place].labels
         return self.levels if self.categories is None else self.categories
+
+    def texts_of(self, place: int) -> tuple | None:
+        """The labels of a column of classes, or of levels that are text."""
+        if self.ordered:
+            values = self.ordered[place].values
+            return values if any(isinstance(value, str) for value in values) else None
+        return self.levels
 
     @property
     def latent_index(self) -> pd.Index:
@@ -153,7 +163,10 @@ def to_container(values: np.ndarray, coding: Coding, index: pd.Index, whole: boo
     if len(set(coding.dtypes)) == 1 and is_numpy_name(coding.dtypes[0]):
         frame = labelled_frame(restore_block(values, coding.dtypes[:1], whole), coding.columns, index)
     else:
-        columns = [restore_column(column, d, coding.labels, whole) for column, d in zip(values.T, coding.dtypes)]
+        columns = [
+            restore_column(column, d, coding.labels_of(place), whole)
+            for place, (column, d) in enumerate(zip(values.T, coding.dtypes))
+        ]
         frame = pd.DataFrame(dict(enumerate(columns)), index=index)
         frame.columns = coding.columns
     return frame.iloc[:, 0] if coding.container == "series" else frame

@@ -11,6 +11,7 @@ import pandas as pd
 from .cells import numeric_block
 from .coding import Coding, fill_cells, labelled_frame, restore_block, restore_column, to_container
 from .containers import Table, match_columns, read_table
+from .levels import first_places
 from .schema import Schema
 from .tensors import on_host
 from .wording import first_few
@@ -43,6 +44,30 @@ def warn_negative_counts(coding: Coding, decoded: np.ndarray, asked: int | None 
             UserWarning,
             stacklevel=3,
         )
+
+
+def probabilities_to_user(schema: Schema, name: str, values: np.ndarray, index: pd.Index, asked: int | None) -> Any:
+    """Probabilities as `predict_proba` gives them, by class, column or level.
+
+    Of levels: those of one column as columns; of several as a frame whose columns have two levels of names, column and
+    level, or, where the view was an array, as a dict of column to array. `asked` is as in `to_user`.
+    """
+    coding = schema.codings[name]
+    is_array = coding.container in ("array", "vector")
+    if not coding.ordered:
+        if is_array:
+            return values
+        found = pd.DataFrame(values, index=index, columns=coding.latent_index)
+        return found if asked is None else found.iloc[:, asked]
+    parts = np.split(values, first_places(coding.ordered)[1:], axis=1)
+    if asked is None and len(parts) > 1:
+        if is_array:
+            return dict(zip(coding.features, parts))
+        names = [(feature, level) for feature, own in zip(coding.features, coding.ordered) for level in own.values]
+        return pd.DataFrame(values, index=index, columns=pd.MultiIndex.from_tuples(names, names=["column", "level"]))
+    place = asked or 0
+    own = coding.ordered[place]
+    return parts[place] if is_array else pd.DataFrame(parts[place], index=index, columns=pd.Index(list(own.values)))
 
 
 def std_to_user(schema: Schema, name: str, std: np.ndarray, index: pd.Index) -> Any:
@@ -96,7 +121,7 @@ def _fill_frame(
         if place < 0:
             columns[j] = column if given.index.equals(index) else column.reindex(index)
         else:
-            new = restore_column(decoded[:, place], dtypes[j], coding.labels)
+            new = restore_column(decoded[:, place], dtypes[j], coding.labels_of(int(place)))
             cells = column.to_numpy() if isinstance(column.dtype, np.dtype) else column.array
             cells = fill_cells(cells, rows, new)
             columns[j] = pd.Series(cells, index=index, dtype=cells.dtype)  # a frame would guess at objects

@@ -101,6 +101,16 @@ class LabelSummary:
 
 
 @dataclass(frozen=True, eq=False)
+class LevelSummary:
+    """The labels of several columns."""
+
+    columns: tuple[LabelSummary, ...]
+
+    def __add__(self, other: LevelSummary) -> LevelSummary:
+        return LevelSummary(tuple(a + b for a, b in zip(self.columns, other.columns)))
+
+
+@dataclass(frozen=True, eq=False)
 class YesNoSummary:
     """Columns that say yes or no: their numbers, and for columns of words (by place) how often each text occurs."""
 

@@ -18,12 +18,13 @@ from .coding import Coding, plain_names
 from .markers import tell_markers, without_markers
 from .refusing import is_constant_text, refusal
 from .spellings import holds_yes_no
-from .types import VIEW_TYPES, says_type
+from .types import VIEW_TYPES, Ordinal, says_type
 from .wording import counted, first_few, quoted
 
 logger = logging.getLogger("sshiba")
 
-NUMERIC, BINARY = "numeric", "binary"  # the views that hold all columns of a kind
+NUMERIC, BINARY, ORDINAL = "numeric", "binary", "ordinal"  # the views that hold all columns of a kind
+LEAST_GRADES, MOST_GRADES = 3, 11  # whole numbers one after the other, which may be levels
 
 
 def is_one_table(data: Any) -> bool:
@@ -118,7 +119,8 @@ def _part(frame: pd.DataFrame, columns: list) -> Any:
 
 
 def by_type(frame: pd.DataFrame, alone: Sequence[Any] = (), taken: Sequence[Any] = ()) -> tuple[dict[str, list], str]:
-    """Numbers in one view, 0 / 1 and yes / no in another, each column of labels in its own, as have those in `alone`.
+    """Numbers in one view, 0 / 1 and yes / no in another, ordered categories in a third; each column of other labels in
+    its own, as have those in `alone`.
 
     Columns with one label only are left aside, with one warning for all.
 
@@ -130,7 +132,9 @@ def by_type(frame: pd.DataFrame, alone: Sequence[Any] = (), taken: Sequence[Any]
         Columns that are no measurement: dates, identifiers, free text. All are named, with what to do.
     """
     taken_names = {str(name) for name in [*frame, *taken]}
-    numeric, binary = (f"{name} columns" if name in taken_names else name for name in (NUMERIC, BINARY))
+    numeric, binary, ordinal = (
+        f"{name} columns" if name in taken_names else name for name in (NUMERIC, BINARY, ORDINAL)
+    )
     views: dict[str, list] = {}
     refused: list[Problem] = []
     constant: list[Any] = []
@@ -144,6 +148,8 @@ def by_type(frame: pd.DataFrame, alone: Sequence[Any] = (), taken: Sequence[Any]
             refused.append(why_not.of(f"column {quoted(column)}"))
         elif is_constant_text(frame[column]):
             constant.append(column)
+        elif Ordinal.recognise(frame[[column]]):
+            views.setdefault(ordinal, []).append(column)
         elif column_kind(frame[column]) != "number" and not yes_no:
             views[_free_name(str(column), views)] = [column]
         else:
@@ -155,7 +161,27 @@ def by_type(frame: pd.DataFrame, alone: Sequence[Any] = (), taken: Sequence[Any]
         warnings.warn(DataWarning(Problem(f"one label only in {columns_in_words}, left aside")), stacklevel=2)
     for name, columns in views.items():
         logger.info("view %r: %s, %s", name, counted(len(columns), "column"), first_few(columns, 5))
+    _suggest_ordinal(frame, views.get(numeric, []))
     return views, numeric
+
+
+def _suggest_ordinal(frame: pd.DataFrame, columns: list) -> None:
+    """Few whole numbers, one after the other, may be levels; they may be counts or codes, too, so it is only said."""
+    grades = [column for column in columns if _may_be_grades(frame[column])]
+    if grades:
+        logger.info(
+            "%s of few whole numbers, taken as numbers (%s): if they are levels such as grades, Ordinal suits them "
+            "better, e.g. views={'grades': (columns, Ordinal())}",
+            *(counted(len(grades), "column"), first_few(grades, 10)),
+        )
+
+
+def _may_be_grades(column: pd.Series) -> bool:
+    found = column.dropna().unique()
+    if not LEAST_GRADES <= len(found) <= MOST_GRADES:
+        return False
+    values = np.sort(np.asarray(found, dtype=np.float64))
+    return bool((np.diff(values) == 1).all() and values[0] == np.floor(values[0]))
 
 
 def _free_name(name: str, taken: Collection[str]) -> str:

@@ -54,6 +54,7 @@ class Schema:
         return all(
             a.features == b.features
             and a.levels == b.levels
+            and a.ordered == b.ordered
             and np.array_equal(a.observed_per_feature, b.observed_per_feature)
             and bool(np.all(np.abs(a.centre - b.centre) <= ROUNDING * a.scale))
             and bool(np.all(np.abs(a.scale - b.scale) <= ROUNDING * a.scale))
@@ -65,7 +66,11 @@ class Schema:
         """Of one table: column -> its labels, None where it has none."""
         if not self.one_table:
             return {}
-        return {feature: coding.levels for coding in self.codings.values() for feature in coding.features}
+        return {
+            feature: coding.texts_of(place)
+            for coding in self.codings.values()
+            for place, feature in enumerate(coding.features)
+        }
 
     @property
     def ranges_by_column(self) -> dict[Any, tuple[float, float]]:
@@ -96,10 +101,11 @@ class Schema:
             coding = self.codings[name]
             n = coding.observed_per_feature if missing == "exact" else np.full(coding.width, float(n_rows))
             one = view_spec(
-                *(name, view.likelihood, view.noise_model, n, coding.variance, priors),
+                *(name, view.likelihood(coding), view.noise_model, n, coding.variance, priors),
                 weight=view.weight,
                 select_features=view.select_features,
                 groups=view.groups,
+                held=view.held_noise(coding),
             )
             views.append(one)
         return ModelSpec(tuple(views), mean_field=missing == "mean-field")

@@ -17,17 +17,26 @@ from ..data.sampling import MOST_ROWS, draw_sample
 from ..data.spellings import zero_one
 from ..fitted.fitted import fitted_of
 from .hiding import hide_cells, keep_cells, quiet_fit
-from .metrics import auc_mc, binary_log_likelihood, class_codes, class_log_likelihood, coverage, normal_log_likelihood
+from .level_scores import level_log_likelihood, level_numbers, level_probabilities
+from .metrics import (
+    auc_mc,
+    binary_log_likelihood,
+    class_codes,
+    class_log_likelihood,
+    coverage,
+    normal_log_likelihood,
+)
 
 LEVEL = 0.9  # of the intervals whose coverage is told
-COLUMNS = ["type", "hidden", "rmse", "r2", "coverage", "accuracy", "auc", "log_likelihood"]
+COLUMNS = ["type", "hidden", "rmse", "r2", "coverage", "accuracy", "auc", "mae", "smae", "log_likelihood"]
 
 
 @dataclass(frozen=True)
 class Check:
     """The hidden cells of one view beside what was predicted for them.
 
-    A categorical view has a column for each class: 1 for the true one, and its probability.
+    A categorical view has a column for each class: 1 for the true one, and its probability. Levels of an ordinal view
+    are counted 0, 1, 2 ...; one that training never saw is -1, and counts for the log-likelihood alone.
     """
 
     kind: str  # the name of its view type
@@ -36,9 +45,10 @@ class Check:
     truth: np.ndarray  # (n, L): NaN where not hidden
     found: np.ndarray  # (n, L): means, or probabilities
     std: np.ndarray | None = None  # (n, L): of a real view
-    centre: np.ndarray | None = None  # (L,): what a real feature is predicted to be without any model
+    centre: np.ndarray | None = None  # (L,): what a real or ordinal feature is predicted to be without any model
     scale: np.ndarray | None = None  # (L,): its standard deviation
     one_label: bool = False  # is each row one label, its columns the classes?
+    levels: tuple[np.ndarray, ...] = ()  # of an ordinal view: (n, levels) probabilities of each column
 
     @property
     def n_hidden(self) -> int:
@@ -61,6 +71,8 @@ class Check:
                 "coverage": coverage(self.truth, self.found, self.std, LEVEL),
                 "log_likelihood": normal_log_likelihood(self.truth, self.found, self.std),
             }
+        if self.levels:
+            return self._level_scores()
         if not self.one_label:
             right = (self.found > 0.5) == (self.truth == 1)
             scores = {"accuracy": float(right[self.hidden].mean()), "auc": auc_mc(self.truth, self.found).value}
@@ -74,6 +86,28 @@ class Check:
             "log_likelihood": class_log_likelihood(codes, proba),
         }
 
+    def _level_scores(self) -> dict[str, float]:
+        known = self.truth >= 0
+        error, usual = (np.abs(self.truth - guess)[known] for guess in (self.found, self.centre))
+        total = float(usual.sum())
+        return {
+            "accuracy": float(np.mean(error == 0)),
+            "mae": float(np.mean(error)),
+            "smae": float(error.sum()) / total if total > 0 else float("nan"),
+            "log_likelihood": level_log_likelihood(self.truth, self.levels),
+        }
+
+    def events(self) -> tuple[np.ndarray, np.ndarray]:
+        """What could happen to hidden labels: whether it did, and its probability. Each class and level is one."""
+        if not self.levels:
+            return self.truth[self.hidden], self.found[self.hidden]
+        happened, promised = [], []
+        for d, p in enumerate(self.levels):
+            rows = self.hidden[:, d]
+            happened.append(np.ravel(self.truth[rows, d][:, None] == np.arange(p.shape[1])))
+            promised.append(np.ravel(p[rows]))
+        return np.concatenate(happened).astype(float), np.concatenate(promised)
+
     def columns(self) -> Iterator[tuple[Any, Check]]:
         """Each feature on its own; a categorical view is one."""
         if self.one_label:
@@ -81,6 +115,8 @@ class Check:
             return
         for d, name in enumerate(self.names):
             parts = {field: getattr(self, field)[:, [d]] for field in ("hidden", "truth", "found")}
+            if self.levels and self.centre is not None:
+                parts |= {"levels": self.levels[d : d + 1], "centre": self.centre[[d]]}
             if self.std is not None and self.centre is not None and self.scale is not None:
                 parts |= {"std": self.std[:, [d]], "centre": self.centre[[d]], "scale": self.scale[[d]]}
             yield name, replace(self, names=(name,), **parts)
@@ -136,12 +172,13 @@ def check(
 
 
 def keep_one_of_each(rows: CodedView, seen: np.ndarray, hidden: np.ndarray) -> np.ndarray:
-    """What is hidden, less one cell of each class, and of each column, that would be hidden altogether."""
+    """What is hidden, less one cell of each class or level, and of each column, that would be hidden altogether."""
     kept = hidden.copy()
-    groups = [rows.target == c for c in np.unique(rows.target[seen[:, 0]])] if rows.target.ndim == 1 else [True]
-    for group in groups:
-        for d in range(hidden.shape[1]):
-            cells = seen[:, d] & group
+    target = rows.target if rows.target.dtype.kind == "i" else np.zeros_like(rows.target)  # numbers have no classes
+    for d in range(hidden.shape[1]):
+        own = target if target.ndim == 1 else target[:, d]
+        for group in np.unique(own[seen[:, d]]):
+            cells = seen[:, d] & (own == group)
             if cells.any() and not (cells & ~hidden[:, d]).any():
                 kept[np.flatnonzero(cells)[0], d] = False
     return kept
@@ -160,6 +197,8 @@ def _check(fitted: Any, shown: Any, name: str, view: Any, index: pd.Index, hidde
         parts = fitted.predict(shown, name, return_std=True, use_target=True)
         mean, std = (np.reshape(np.asarray(part, float), known.shape) for part in parts)
         return Check(kind, coding.features, hidden, known, mean, std, coding.centre, coding.scale)
+    if coding.ordered:
+        return _check_levels(fitted, shown, name, hidden, truth)
     proba = np.asarray(fitted.predict_proba(shown, name, use_target=True))
     if name not in fitted.classes_:
         return Check(kind, coding.features, hidden, zero_one(truth), proba)
@@ -167,6 +206,15 @@ def _check(fitted: Any, shown: Any, name: str, view: Any, index: pd.Index, hidde
     known = np.full(proba.shape, np.nan)
     known[rows] = class_codes(fitted.classes_[name], truth[rows, 0])[:, None] == np.arange(proba.shape[1])
     return Check(kind, coding.latent_names, np.broadcast_to(hidden, proba.shape), known, proba, one_label=True)
+
+
+def _check_levels(fitted: Any, shown: Any, name: str, hidden: np.ndarray, truth: np.ndarray) -> Check:
+    coding = fitted_of(fitted).schema.codings[name]
+    found = keep_cells(fitted.predict(shown, name, use_target=True), np.ones_like(hidden))
+    levels = level_probabilities(fitted, shown, name)
+    known, guess = (level_numbers(values, coding, hidden) for values in (truth, found))
+    centre = np.array([own.median for own in coding.ordered], dtype=float)
+    return Check("Ordinal", coding.features, hidden, known, guess, centre=centre, levels=levels)
 
 
 def holdout(
@@ -190,8 +238,10 @@ def holdout(
     -------
     DataFrame
         Real views: `rmse` in standard deviations of a feature over its seen cells; `r2`, the error on the hidden cells
-        against that of the feature's mean on the same cells; `coverage` of 90 % intervals. Others: `accuracy`, weighted
-        `auc`. All: `log_likelihood` per cell (real: in the user's units).
+        against that of the feature's mean on the same cells; `coverage` of 90 % intervals. Others: `accuracy`; of yes
+        / no and classes weighted `auc`; of levels `mae`, by how many levels the guess is wrong, and `smae`, the same as
+        a share of what the median level of each feature has on the same cells. All: `log_likelihood` per cell (real: in
+        the user's units).
     """
     if per not in ("view", "feature"):
         raise ValueError(f"per must be 'view' or 'feature', not {per!r}.")

@@ -23,7 +23,9 @@ from ..data.reading import read_in_memory, training_views
 from ..data.sampling import MOST_ROWS, draw_sample
 from ..data.spellings import zero_one
 from ..data.types import View
+from ..fitted.fitted import fitted_of
 from .hiding import hide_cells, keep_cells, quiet_fit, take_rows
+from .level_scores import level_log_likelihood, level_numbers, level_probabilities
 from .metrics import auc_mc, binary_log_likelihood, class_codes, class_log_likelihood, normal_log_likelihood
 
 SCORES = ("log-likelihood", "auc")
@@ -94,8 +96,9 @@ def tune(
     if target not in views:
         raise ValueError(f"unknown target {target!r}; the views are {list(views)}.")
     schema, data, index = read_in_memory(views, split.types, model.dtype)
-    if scoring == "auc" and not schema.types[target].latent:
-        raise ValueError(f"view {target!r} is real and has no AUC; use scoring='log-likelihood'.")
+    if scoring == "auc" and (not schema.types[target].latent or schema.codings[target].ordered):
+        kind = type(schema.types[target]).__name__
+        raise ValueError(f"view {target!r} is {kind} and has no AUC; use scoring='log-likelihood'.")
     if data[target].is_sparse:
         raise ValueError(f"view {target!r} is sparse, and its cells cannot be hidden. Give it as a dense array.")
     combinations = [dict(zip(grid, values)) for values in itertools.product(*grid.values())]
@@ -186,6 +189,11 @@ def score_target(fitted: Any, given: Mapping[str, Any], target: str, truth: np.n
         mean, std = fitted.predict(given, target, return_std=True, use_target=True)
         shape = truth.shape
         return normal_log_likelihood(truth.astype(float), np.reshape(mean, shape), np.reshape(std, shape))
+    coding = fitted_of(fitted).schema.codings[target]
+    if coding.ordered:
+        return level_log_likelihood(
+            level_numbers(truth, coding, ~pd.isna(truth)), level_probabilities(fitted, given, target)
+        )
     proba = np.asarray(fitted.predict_proba(given, target, use_target=True))
     if target not in fitted.classes_:
         known = zero_one(truth)

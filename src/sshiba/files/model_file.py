@@ -17,6 +17,7 @@ from safetensors.numpy import save as save_arrays
 from ..core.spec import Priors
 from ..core.state import ColumnGroups, Fixed, Gamma, Posterior, ViewPosterior, WeightCovariance
 from ..data.coding import Coding
+from ..data.levels import Levels
 from ..data.schema import Schema
 from ..data.types import VIEW_TYPES, View
 from ..fitted.fitted import Fitted
@@ -213,6 +214,8 @@ def pack_view(view: View) -> dict[str, Any]:
     options = {f.name: plain(getattr(view, f.name)) for f in fields(cls)}  # of a subclass, those that can be read back
     if options["groups"] is not None:
         options["groups"] = [tagged(label) for label in options["groups"]]
+    if options.get("levels") is not None:
+        options["levels"] = pack_levels(options["levels"])
     return {"type": kind, "options": options}
 
 
@@ -220,7 +223,22 @@ def unpack_view(entry: dict[str, Any]) -> View:
     options = dict(entry["options"])
     if options["groups"] is not None:
         options["groups"] = tuple(untagged(label) for label in options["groups"])
+    if options.get("levels") is not None:
+        options["levels"] = unpack_levels(options["levels"])
     return VIEW_TYPES[entry["type"]](**options)
+
+
+def pack_levels(levels: tuple | Mapping[Any, tuple]) -> dict[str, Any]:
+    """Those of all columns, or of each, as the user gave them; columns may have names that JSON has no keys for."""
+    if not isinstance(levels, Mapping):
+        return {"all": [tagged(level) for level in levels]}
+    return {"columns": [[tagged(column), [tagged(level) for level in own]] for column, own in levels.items()]}
+
+
+def unpack_levels(stored: Mapping[str, Any]) -> tuple | dict[Any, tuple]:
+    if "all" in stored:
+        return tuple(untagged(level) for level in stored["all"])
+    return {untagged(column): tuple(untagged(level) for level in own) for column, own in stored["columns"]}
 
 
 CODING_ARRAYS = ("observed_per_feature", "centre", "scale", "variance")
@@ -235,6 +253,14 @@ def pack_coding(coding: Coding) -> dict[str, Any]:
         "container": coding.container,
         "dtypes": list(coding.dtypes),
         "counts": list(coding.counts),
+        "ordered": [
+            {
+                "values": [tagged(level) for level in own.values],
+                "counts": list(own.counts),
+                "categories": None if own.categories is None else [tagged(label) for label in own.categories],
+            }
+            for own in coding.ordered
+        ],
         "words": [None if pair is None else list(pair) for pair in coding.words],
     }
 
@@ -249,9 +275,18 @@ def unpack_coding(entry: dict[str, Any], arrays: dict[str, np.ndarray]) -> Codin
         container=entry["container"],
         dtypes=tuple(entry["dtypes"]),
         counts=tuple(entry.get("counts", ())),
+        ordered=tuple(unpack_ordered(own) for own in entry.get("ordered", [])),
         words=tuple(None if pair is None else tuple(pair) for pair in entry.get("words", [])),
         **{name: arrays[name] for name in CODING_ARRAYS},
     )
+
+
+def unpack_ordered(entry: Mapping[str, Any]) -> Levels:
+    values, counts, categories = entry["values"], entry["counts"], entry["categories"]
+    if len(values) != len(counts) or not all(isinstance(n, int) and n > 0 for n in counts):
+        raise ModelFileError("its levels and their numbers do not fit together")
+    known = None if categories is None else tuple(untagged(label) for label in categories)
+    return Levels(tuple(untagged(level) for level in values), tuple(counts), known)
 
 
 def pack_posterior(view: ViewPosterior) -> dict[str, np.ndarray]:

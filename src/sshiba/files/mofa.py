@@ -15,8 +15,8 @@ GROUP = "group1"  # MOFA's samples come in groups; ours in one
 def write_mofa(fit: Fitted, path: str | Path) -> None:
     """Factors, weights, names, variance explained and the bound, laid out as mofapy2 does.
 
-    Weights are in the model's units (standardised features; latent x of binary and categorical views, the features of a
-    categorical view being its classes), as MOFA's are. A model file holds no data: theirs is written as missing.
+    Weights are in the model's units (standardised features; latent x of all others, the features of a categorical view
+    being its classes), as MOFA's are. A model file holds no data: theirs is written as missing.
     """
     try:
         import h5py

@@ -20,7 +20,7 @@ from ..core.spec import ModelSpec, ViewSpec
 from ..data.border import answers_in_kind, as_views, fills_in_kind, has_row_names
 from ..data.coding import labelled_frame
 from ..data.dask_answers import add_up_parts, in_partitions
-from ..data.giving_back import fill, std_to_user, to_user
+from ..data.giving_back import fill, probabilities_to_user, std_to_user, to_user
 from ..data.one_table import columns_absent_from, is_one_table, merge_columns, same_name, whole_table
 from ..data.reading import new_views, read_new
 from ..data.row_parts import by_parts, holds_sources, row_parts
@@ -85,10 +85,7 @@ class Answers:
         if not use_target:
             data = self._without_target(data, name, column)
         values, _ = self._predicted(data, [name])[name]
-        coding = self.fit.schema.codings[name]
-        if coding.container in ("array", "vector"):
-            return values
-        return _column(pd.DataFrame(values, index=index, columns=coding.latent_index), column)
+        return probabilities_to_user(self.fit.schema, name, values, index, column)
 
     @fills_in_kind
     @by_parts
@@ -108,7 +105,7 @@ class Answers:
             if decided.ndim == 1:
                 std = np.take_along_axis(std, decided[:, None], axis=1)
             else:
-                decided = np.where(seen, 0.0, decided)  # only holes are filled
+                decided = np.where(seen, 0, decided)  # only holes are filled
             filled[name] = fill(self.fit.schema, name, given[name], decided, index)
             stds[name] = std_to_user(self.fit.schema, name, np.where(seen[:, : std.shape[1]], 0.0, std), index)
         if is_one_table(views):
@@ -214,7 +211,7 @@ class Answers:
         return {name: found[place] for name, place in places.items()}
 
     def _likelihood(self, name: str) -> Likelihood:
-        return self.fit.schema.types[name].likelihood
+        return self.fit.spec.views[self.fit.schema.place(name)].likelihood
 
     def _with_target_unread(self, given: Mapping[str, Any], name: str, column: int | None) -> Mapping[str, Any]:
         """The views of one table with nothing in the target, so that what it holds need not make sense."""

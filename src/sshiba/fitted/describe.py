@@ -29,6 +29,11 @@ def attributes(fit: Fitted) -> dict[str, Any]:
         "views_": dict(fit.schema.types),
         "feature_names_in_": {name: list(coding.features) for name, coding in codings.items()},
         "classes_": {name: class_array(c.levels) for name, c in codings.items() if c.levels is not None},
+        "levels_": {
+            name: {feature: own.array for feature, own in zip(coding.features, coding.ordered)}
+            for name, coding in codings.items()
+            if coding.ordered
+        },
         "index_": fit.index,
         "factors_": labelled_frame(factors, fit.factor_names, fit.index) if any_labelled else factors,
         "factors_std_": labelled_frame(factors_std, fit.factor_names, fit.index) if any_labelled else factors_std,

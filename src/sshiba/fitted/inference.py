@@ -56,8 +56,8 @@ def predict_views(
     """Values and standard deviations of some views on all rows; `z_tol` is that of `Rows.infer`."""
     out: dict[int, tuple[np.ndarray, np.ndarray]] = {}
     for i in targets:
-        width = rows.spec.views[i].n_features
-        out[i] = (np.empty((rows.n_rows, width)), np.empty((rows.n_rows, width)))
+        width, likelihood = rows.spec.views[i].n_features, rows.spec.views[i].likelihood
+        out[i] = (np.empty((rows.n_rows, likelihood.n_values(width))), np.empty((rows.n_rows, width)))
     views = {i: PredictiveView(posterior.views[i]) for i in targets}
     for part in settled(rows.infer(posterior, z_tol=z_tol)):
         for i, view in views.items():

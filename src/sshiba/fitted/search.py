@@ -2,8 +2,8 @@
 
 The bound, and less so the log evidence, prefers few factors: on small tables factors go that would help to predict.
 Here candidates are judged by what they predict. Each is fitted to three quarters of the rows, which costs less than a
-fit of all (hidden cells among complete rows would cost more). Of the other rows a third of the columns of real
-views is hidden at a time, then each view of labels, and predicted from the rest.
+fit of all (hidden cells among complete rows would cost more). Of the other rows a third of the columns of real and
+ordinal views is hidden at a time, then each view of labels, and predicted from the rest.
 
 The score of a view is in nats a cell: −½ log of the mean squared error of real cells (the log-likelihood of errors of
 one size, up to a constant; under deviations of their own a few outliers would decide), the mean log probability of
@@ -37,7 +37,7 @@ KEEP = {FEWEST: "as few factors as will do", ALL: "all factors that explain anyt
 ALL_PRIORS = Priors(alpha=(1.0, 0.1), noise_floor=1e-4)  # under which idle factors shrink, but need not go
 TEST_SHARE, MOST_TEST_ROWS = 0.25, 1000  # of the rows, in each fold
 ENOUGH_ROWS, FEW_OPERATIONS = 150, 2e7  # with fewer test rows two folds, where a sweep takes milliseconds; else one
-N_GROUPS = 3  # of real columns, hidden in turn
+N_GROUPS = 3  # of real and ordinal columns, hidden in turn
 LEAST_HIDDEN = 15  # cells of a view: fewer tell nothing
 MARGIN = 0.002  # nats a cell by which a candidate with more factors must be better
 SURE, SURE_OF_ANY = 0.25, 3.0  # standard errors of the difference, the same; where the other has no factor at all
@@ -59,8 +59,8 @@ class Candidate:
     keep : "fewest" or "all"
         Which factors stay: as few as the evidence asks for, or all that explain anything.
     label_weight : float
-        Weight of the views of labels (all that are not real) whose weight is 1. With many factors the posterior can be
-        too sure of what labels say; a weight below 1 tempers it.
+        Weight of the views of labels (all that are not real or ordinal) whose weight is 1. With many factors the
+        posterior can be too sure of what labels say; a weight below 1 tempers it.
     """
 
     priors: Priors = field(default_factory=Priors)
@@ -79,7 +79,7 @@ class Candidate:
     def spec(self, make_spec: Callable[[Priors], ModelSpec]) -> ModelSpec:
         """The model with these settings; `make_spec` is that of the data, given priors."""
         spec = make_spec(self.priors)
-        own = [self.label_weight if v.likelihood.latent and v.weight == 1 else v.weight for v in spec.views]
+        own = [self.label_weight if v.likelihood.labels and v.weight == 1 else v.weight for v in spec.views]
         return replace(spec, views=tuple(replace(view, weight=weight) for view, weight in zip(spec.views, own)))
 
     def in_words(self) -> str:
@@ -247,14 +247,15 @@ class Question:
 
 
 def hide_in_turn(test: Sequence[CodedView], spec: ModelSpec, rng: np.random.Generator) -> list[Question]:
-    """Each cell is asked for once: real columns in groups, then the views of labels, one at a time or in groups.
+    """Each cell is asked for once: columns that are no labels in groups, then the views of labels, one at a time or in
+    groups.
 
     A view of yes and no that is the only one has nothing but its own columns to be told from: these go in groups, too.
     Nothing of a sparse view is hidden, since it would have to be dense.
     """
     alone = len(spec.views) == 1 and not spec.views[0].likelihood.whole_rows
     dense = [i for i, view in enumerate(test) if not view.is_sparse]
-    by_column = [i for i in dense if alone or not spec.views[i].likelihood.latent]
+    by_column = [i for i in dense if alone or not spec.views[i].likelihood.labels]
     labels = [int(i) for i in rng.permutation([i for i in dense if i not in by_column])]
     group_of = {i: (rng.permutation(spec.views[i].n_features) + rng.integers(N_GROUPS)) % N_GROUPS for i in by_column}
     asked = [{i: group_of[i] == group for i in by_column} for group in range(N_GROUPS)]

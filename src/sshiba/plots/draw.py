@@ -218,12 +218,16 @@ def stability(found: Stability | Sequence[Stability], ax: Axes | None = None) ->
 
 
 def imputation(checks: dict[str, Check], view: str, ax: Axes | None = None) -> Axes:
-    """Hidden cells as they were predicted against what they were (of labels: their probabilities by outcome)."""
+    """Hidden cells as they were predicted against what they were (of labels: their probabilities by outcome; of levels
+    how often each was taken for each).
+    """
     cells = numbers.imputation_data(checks, view)
     if cells.empty:
         raise ValueError(f"no cell of view {view!r} was hidden: raise fraction.")
     ax = _axes(ax, 5, 4.6)
     scores = checks[view].scores()
+    if checks[view].levels:
+        return _levels_taken(cells[cells["truth"] >= 0], scores, view, ax)
     if "std" not in cells:
         edges = np.linspace(0, 1, 21)
         for outcome, shade, words in ((0, GREY, "was not so"), (1, PALETTE[0], "was so")):
@@ -249,6 +253,20 @@ def imputation(checks: dict[str, Check], view: str, ax: Axes | None = None) -> A
     ax.set(xlabel="hidden value (std of its feature)", ylabel="predicted")
     ax.set_title(f"{_short(view)}: R² {scores.get('r2', np.nan):.2f} on {len(cells):,} hidden cells")
     return _open(ax)
+
+
+def _levels_taken(cells: pd.DataFrame, scores: dict[str, float], view: str, ax: Axes) -> Axes:
+    """The share of the cells of each level that was predicted to be of each."""
+    n_levels = int(cells[["truth", "predicted"]].to_numpy().max()) + 1
+    counts = np.zeros((n_levels, n_levels))
+    np.add.at(counts, (cells["predicted"].astype(int), cells["truth"].astype(int)), 1)
+    shares = counts / np.maximum(counts.sum(axis=0), 1)
+    _heat(ax, shares, "cividis", 0, 1, "share of the cells of a level", aspect="equal")
+    ax.invert_yaxis()
+    ax.set(xticks=range(n_levels), yticks=range(n_levels), xlabel="hidden level, counted from 0", ylabel="predicted")
+    error = "" if np.isnan(scores["smae"]) else f"error {scores['smae']:.2f} of the median's on "
+    ax.set_title(f"{_short(view)}: {error}{len(cells):,} hidden cells")
+    return ax
 
 
 def calibration(checks: dict[str, Check], ax: Axes | None = None) -> Axes:

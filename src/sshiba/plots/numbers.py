@@ -163,7 +163,7 @@ def stability_data(found: Stability | Sequence[Stability]) -> pd.DataFrame:
 
 
 def imputation_data(checks: dict[str, Check], view: str) -> pd.DataFrame:
-    """The hidden cells of a view: row, feature, truth, predicted; of a real view also std.
+    """The hidden cells of a view: row, feature, truth, predicted; of a real view also std. Levels are counted 0, 1 ...
 
     `checks` comes from `sshiba.evaluate.check`.
     """
@@ -183,15 +183,15 @@ def imputation_data(checks: dict[str, Check], view: str) -> pd.DataFrame:
 def calibration_data(checks: dict[str, Check], view: str) -> pd.DataFrame:
     """What was promised against what happened: promised, happened, n.
 
-    Real: the share of hidden cells inside central intervals of each level. Binary and categorical: how often what
-    was given a probability was true, in ten bins.
+    Real: the share of hidden cells inside central intervals of each level. Others: how often what was given a
+    probability was true, in ten bins; each class, and each level of an ordinal feature, has one.
     """
     cells = imputation_data(checks, view)
     if "std" in cells:
         error = (cells["truth"] - cells["predicted"]).abs() / cells["std"]
         happened = [float((error <= norm.ppf(0.5 + level / 2)).mean()) for level in LEVELS]
         return pd.DataFrame({"promised": LEVELS, "happened": happened, "n": len(cells)})
-    return reliability(cells["truth"].to_numpy(), cells["predicted"].to_numpy())
+    return reliability(*checks[view].events())
 
 
 def _one_check(checks: dict[str, Check], view: str) -> Check:

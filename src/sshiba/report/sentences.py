@@ -135,6 +135,10 @@ def held_out(scores: pd.DataFrame, fraction: float) -> str:
             )
         elif row["hidden"] == 0:
             words.append(f"{name}: too few cells to hide any.")
+        elif not np.isnan(row["mae"]):
+            share = "" if np.isnan(row["smae"]) else f", {row['smae']:.0%} of the error of the median level"
+            right = f"{row['accuracy']:.0%} of the levels right"
+            words.append(f"{name}: {right}, the others included {row['mae']:.2f} levels off{share}.")
         elif not np.isnan(row["accuracy"]):
             area = "" if np.isnan(row["auc"]) else f", AUC {row['auc']:.2f}"
             words.append(f"{name}: {row['accuracy']:.0%} right{area}.")

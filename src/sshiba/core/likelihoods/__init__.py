@@ -1,16 +1,18 @@
 """Likelihoods, one file each: q(x) of a cell or row given its target, predictions and draws. No user options."""
 
 from .gaussian import Gaussian
+from .interval import Interval
 from .likelihood import Likelihood, PredictiveX, RowUpdate, XUpdate
 from .logistic import Logistic
 from .probit import MultinomialProbit
 from .threshold import Threshold
 
-LIKELIHOODS: tuple[type[Likelihood], ...] = (Gaussian, Threshold, Logistic, MultinomialProbit)
+LIKELIHOODS: tuple[type[Likelihood], ...] = (Gaussian, Threshold, Logistic, MultinomialProbit, Interval)
 
 __all__ = [
     "LIKELIHOODS",
     "Gaussian",
+    "Interval",
     "Likelihood",
     "Logistic",
     "MultinomialProbit",

@@ -16,6 +16,7 @@ class Gaussian(Likelihood):
     """t = x."""
 
     latent = False
+    labels = False
 
     def infer_x(self, target: Array, y: Array, tau: Array, xi: Array | None) -> XUpdate:
         xp = array_namespace(y)

@@ -68,6 +68,7 @@ class Likelihood(ABC):
     latent: ClassVar[bool]  # is x to be inferred, or is it the data?
     whole_rows: ClassVar[bool] = False  # is a row one observation, seen or missing as a whole?
     exact: ClassVar[bool] = True  # is each update of q(x) the best of its kind, so that the bound cannot fall?
+    labels: ClassVar[bool] = True  # are its cells labels, or measurements of whatever kind?
     needs_sharpness: ClassVar[bool] = False  # are its probabilities too cautious as the bound leaves them?
 
     @abstractmethod
@@ -86,7 +87,11 @@ class Likelihood(ABC):
 
     @abstractmethod
     def predict(self, x: PredictiveX) -> tuple[Array, Array]:
-        """Means or probabilities, and standard deviations."""
+        """Values, (n, `n_values`): means or probabilities; and standard deviations, (n, D)."""
+
+    def n_values(self, n_features: int) -> int:
+        """How many numbers `predict` has for a row: one for each feature, or for each level of each feature."""
+        return n_features
 
     @abstractmethod
     def losses(self, target: np.ndarray, values: np.ndarray) -> np.ndarray:
@@ -96,7 +101,7 @@ class Likelihood(ABC):
 
     @abstractmethod
     def decide(self, values: np.ndarray) -> np.ndarray:
-        """From `predict`'s values to one value per cell: the mean, 0 / 1, the class code."""
+        """From `predict`'s values to one value per cell: the mean, 0 / 1, the class code, the level's number."""
 
     @abstractmethod
     def draw(self, x: np.ndarray, rng: np.random.Generator) -> np.ndarray:

@@ -4,13 +4,14 @@ from typing import Any
 
 from .binary import Binary
 from .categorical import Categorical
+from .ordinal import Ordinal
 from .real import Real
 from .view import View
 
 # The more special the later: a type not given is the last one that recognises the data.
-VIEW_TYPES: dict[str, type[View]] = {"real": Real, "binary": Binary, "categorical": Categorical}
+VIEW_TYPES: dict[str, type[View]] = {"real": Real, "binary": Binary, "categorical": Categorical, "ordinal": Ordinal}
 
-__all__ = ["VIEW_TYPES", "Binary", "Categorical", "Real", "View", "says_type"]
+__all__ = ["VIEW_TYPES", "Binary", "Categorical", "Ordinal", "Real", "View", "says_type"]
 
 
 def says_type(given: Any) -> bool:

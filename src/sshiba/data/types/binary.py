@@ -46,8 +46,7 @@ class Binary(LabelledView):
 
     mofa_likelihood = "bernoulli"
 
-    @property
-    def likelihood(self) -> Likelihood:  # type: ignore[override]
+    def likelihood(self, coding: Coding) -> Likelihood:
         return Logistic() if self.link == "logit" else Threshold()
 
     @property

@@ -3,21 +3,20 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from math import isfinite
 from typing import Any
 
 import numpy as np
 import pandas as pd
 
 from ...core.coded import CodedView, shrink_mask
-from ...core.likelihoods import MultinomialProbit
-from ..advice import DataError, DataTypeError, Problem, Remedy
+from ...core.likelihoods import Likelihood, MultinomialProbit
+from ..advice import DataError, Problem, Remedy
 from ..cells import column_kinds, holds_only_zero_one, looks_numeric
 from ..coding import Coding, plain_names, unit_coding
 from ..learned import LabelSummary
 from ..spellings import holds_yes_no
-from ..wording import first_few, quoted
-from .labelled import LabelledView
+from ..wording import first_few
+from .labelled import LabelledView, factorise
 
 FEW_CLASSES = 20  # numbers of at most so many values are taken for labels
 
@@ -34,7 +33,8 @@ class Categorical(LabelledView):
         What a label of new rows is that training never saw: missing, with a warning, or refused.
     """
 
-    likelihood = MultinomialProbit()
+    def likelihood(self, coding: Coding) -> Likelihood:
+        return MultinomialProbit()
 
     @property
     def noise_model(self) -> float | str:
@@ -58,7 +58,7 @@ class Categorical(LabelledView):
         if frame.shape[1] != 1:
             what = f"a categorical view is one column, this one has {frame.shape[1]} ({first_few(frame.columns)})"
             raise DataError(Problem(f"view {name!r}: {what}", (Remedy.ONE_EACH,)))
-        codes, labels = _factorise(frame.iloc[:, 0], name)
+        codes, labels = factorise(frame.iloc[:, 0], f"view {name!r}")
         counts = np.bincount(codes[codes >= 0], minlength=len(labels)).tolist()
         return LabelSummary(plain_names(frame.columns), dict(zip(labels, counts)), frame.dtypes.iloc[0])
 
@@ -70,7 +70,7 @@ class Categorical(LabelledView):
         return coding
 
     def encode(self, frame: pd.DataFrame, name: str, coding: Coding, dtype: Any) -> CodedView:
-        codes, labels = _factorise(frame.iloc[:, 0], name)
+        codes, labels = factorise(frame.iloc[:, 0], f"view {name!r}")
         code_of = {level: code for code, level in enumerate(coding.levels or ())}
         strange = np.isin(codes, [code for code, label in enumerate(labels) if label not in code_of])
         self.tell_unseen(frame.iloc[:, 0], strange, code_of, f"view {name!r}")
@@ -96,26 +96,6 @@ def _recognise_codes(column: pd.Series) -> str | None:
 def _has_few_values(cells: pd.Series) -> bool:
     """At most FEW_CLASSES, some of them again and again; so the type does not depend on the number of rows."""
     return cells.nunique() <= min(FEW_CLASSES, len(cells) - 1)
-
-
-def _factorise(column: pd.Series, name: str) -> tuple[np.ndarray, list]:
-    """Codes (N,), -1 where missing, and the label of each code as a plain Python value."""
-    try:
-        codes, found = pd.factorize(column)
-    except TypeError as error:  # unhashable
-        raise DataTypeError(Problem(f"view {name!r}: {error} among the labels", (Remedy.LABEL_TYPES,))) from error
-    labels = [label.item() if isinstance(label, np.generic) else label for label in found]
-    odd = [label for label in labels if not isinstance(label, str | int | float) or not _is_finite(label)]
-    if odd:
-        row = column.index[np.flatnonzero(codes == labels.index(odd[0]))[0]]
-        kind = type(odd[0]).__name__
-        what = f"view {name!r}: label {quoted(odd[0])} ({kind}) in row {quoted(row)}"
-        raise DataTypeError(Problem(what, (Remedy.LABEL_TYPES,)))
-    return codes, labels
-
-
-def _is_finite(label: str | float) -> bool:
-    return not isinstance(label, float) or isfinite(label)
 
 
 def _order_levels(labels: list, dtype: Any, name: str) -> tuple:

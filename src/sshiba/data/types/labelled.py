@@ -1,15 +1,16 @@
-"""What view types of labels share: labels of new rows that training never saw."""
+"""What view types of labels share: reading them, and those of new rows that training never saw."""
 
 from __future__ import annotations
 
 import warnings
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
+from math import isfinite
 
 import numpy as np
 import pandas as pd
 
-from ..advice import DataError, Problem, Remedy
+from ..advice import DataError, DataTypeError, Problem, Remedy
 from ..wording import counted, first_few, quoted
 from .view import View
 
@@ -28,13 +29,35 @@ class LabelledView(View):
         if self.unseen not in ("missing", "error"):
             raise ValueError(f"view {name!r}: unseen must be 'missing' or 'error', not {self.unseen!r}.")
 
-    def tell_unseen(self, column: pd.Series, strange: np.ndarray, known: Iterable, whose: str) -> None:
-        """One warning, or error, for all labels of a column that training never saw."""
+    def tell_unseen(
+        self, column: pd.Series, strange: np.ndarray, known: Iterable, whose: str, kind: str = "class"
+    ) -> None:
+        """One warning, or error, for all labels of a column that training never saw; `kind` is what they are called."""
         if not strange.any():
             return
         cells = column[strange]
-        where = f"{whose}: class {first_few(cells.unique())} unseen in training, first in row {quoted(cells.index[0])}"
+        where = f"{whose}: {kind} {first_few(cells.unique())} unseen in training, first in row {quoted(cells.index[0])}"
         if self.unseen == "error":
             raise DataError(Problem(f"{where}; known are {first_few(known, 10)}", (Remedy.SEEN_LABELS,)))
         n = counted(len(cells), "label")
         warnings.warn(f"{where}: {n} treated as missing.", UserWarning, stacklevel=3)
+
+
+def factorise(column: pd.Series, whose: str) -> tuple[np.ndarray, list]:
+    """Codes (N,), -1 where missing, and the label of each code as a plain Python value."""
+    try:
+        codes, found = pd.factorize(column)
+    except TypeError as error:  # unhashable
+        raise DataTypeError(Problem(f"{whose}: {error} among the labels", (Remedy.LABEL_TYPES,))) from error
+    labels = [label.item() if isinstance(label, np.generic) else label for label in found]
+    odd = [label for label in labels if not isinstance(label, str | int | float) or not _is_finite(label)]
+    if odd:
+        row = column.index[np.flatnonzero(codes == labels.index(odd[0]))[0]]
+        kind = type(odd[0]).__name__
+        what = f"{whose}: label {quoted(odd[0])} ({kind}) in row {quoted(row)}"
+        raise DataTypeError(Problem(what, (Remedy.LABEL_TYPES,)))
+    return codes, labels
+
+
+def _is_finite(label: str | float) -> bool:
+    return not isinstance(label, float) or isfinite(label)

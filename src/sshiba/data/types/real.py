@@ -10,7 +10,7 @@ import pandas as pd
 
 from ...core.arrays import to_numpy
 from ...core.coded import CodedView, shrink_mask
-from ...core.likelihoods import Gaussian
+from ...core.likelihoods import Gaussian, Likelihood
 from ..advice import Remedy
 from ..cells import observed_mask, read_numbers, refuse_cells, standardise
 from ..coding import Coding, plain_names
@@ -48,9 +48,12 @@ class Real(View):
     scale: bool = True
     noise: str = "feature"
 
-    likelihood = Gaussian()
+    latent = False
     takes_tensors = True
     takes_blocks = True
+
+    def likelihood(self, coding: Coding) -> Likelihood:
+        return Gaussian()
 
     @property
     def noise_model(self) -> float | str:

@@ -36,20 +36,23 @@ class View(ABC):
     groups: Sequence[Any] | None = None
     weight: float = 1.0
 
-    likelihood: ClassVar[Likelihood]  # its mathematics
+    latent: ClassVar[bool] = True  # is x inferred from what is observed, or is it the data?
     takes_tensors: ClassVar[bool] = False  # can values be coded on the device where they are?
     takes_blocks: ClassVar[bool] = False  # can rows that were checked before be coded as one array?
     mofa_likelihood: ClassVar[str] = "gaussian"  # what MOFA would call it; of x itself where MOFA has nothing like it
 
-    @property
-    def latent(self) -> bool:
-        """Is x inferred from what is observed, or is it the data?"""
-        return self.likelihood.latent
+    @abstractmethod
+    def likelihood(self, coding: Coding) -> Likelihood:
+        """Its mathematics, for data that are coded so."""
 
     @property
     @abstractmethod
     def noise_model(self) -> float | str:
         """How tau is known: learned per "feature" or per "view", or fixed to a number."""
+
+    def held_noise(self, coding: Coding) -> np.ndarray | None:
+        """Where tau is learned: the features whose tau is 1 all the same, (D,) bool; None: there are none."""
+        return None
 
     @classmethod
     @abstractmethod
