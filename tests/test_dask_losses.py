@@ -155,7 +155,13 @@ def test_all_are_lost(who: int, said: str, tmp_path: Path, undisturbed: SSHIBA) 
     file = tmp_path / "kept.sshiba"
     with separate_cluster(tmp_path) as (scheduler_file, processes), Client(scheduler_file=scheduler_file) as client:
         client.wait_for_workers(1, timeout=60)
-        model = SSHIBA(**SETTINGS, engine="dask", callback=at_sweep(20, processes[who].kill))
+
+        def lose_it() -> None:
+            processes[who].kill()
+            while who == 0 and client.status != "closed":  # it gives up between two sweeps
+                time.sleep(0.1)
+
+        model = SSHIBA(**SETTINGS, engine="dask", callback=at_sweep(20, lose_it))
         with pytest.raises(RowsLostError, match=said + r"\. The best state so far is kept: resume"):
             model.fit(VIEWS, checkpoint=file)
     kept = load(file)

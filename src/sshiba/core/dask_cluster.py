@@ -78,6 +78,14 @@ class Cluster:
                 )
             time.sleep(LOOK)
 
+    def begin(self, graph: Any, keys: Sequence[Any]) -> list[Future]:
+        """Tasks that are sent off. A client that lost its scheduler some time ago has closed itself."""
+        try:
+            return self.client.get(graph, keys, sync=False)
+        except Exception:
+            self.wait_for_workers()
+            raise
+
     def results(self, futures: Sequence[Future], needed: set[str]) -> list[Any]:
         """Their results, as long as the workers that are needed for them are there; else WorkersLostError."""
         try:

@@ -95,7 +95,6 @@ class DaskRows:
         self.data, self.spec, self.n_rows = data, spec, data[0].n_rows
         self.client = needed_client()
         self.cluster = Cluster(self.client)
-        self.name = uuid4().hex[:8]
         self._numbers = count()
         self._dropped: list[int] = []
         self._lost: RowsLostError | None = None
@@ -240,7 +239,7 @@ class DaskRows:
             for (key, worker), group in zip(sums, groups):
                 graph.add(key, worker, tasks.add_stats, [key for key, _ in group])
         keys = [key for key, _ in sums] if add else [(name, i) for i in range(len(places))]
-        futures = self.client.get(graph.whole(), keys, sync=False)
+        futures = self.cluster.begin(graph.whole(), keys)
         found = self.cluster.results(futures, {place.worker for place in places})
         self.n_bytes += tasks.n_bytes(large) + sum(map(tasks.n_bytes, found))
         return tasks.add_stats(found) if add else found
