@@ -282,6 +282,21 @@ def test_hidden_levels() -> None:
     assert np.average(by_feature["mae"], weights=by_feature["hidden"]) == pytest.approx(scores["mae"])
 
 
+def test_reported_and_exported(tmp_path: Path) -> None:
+    """The page names the type and scores hidden levels; MOFA's file has the weights of the latent x."""
+    h5py = pytest.importorskip("h5py")
+    pytest.importorskip("plotly")
+    model = fit(survey(), None, max_iter=15)
+    model.report(tmp_path / "page.html", survey(), fraction=0.1)
+    page = (tmp_path / "page.html").read_text(encoding="utf-8")
+    assert "Ordinal (inferred: ordered categories)" in page
+    assert "of the levels right" in page
+    model.to_mofa_hdf5(tmp_path / "model.hdf5")
+    with h5py.File(tmp_path / "model.hdf5") as file:
+        assert file["expectations/W/ordinal"].shape == (model.n_components_, 3)
+        assert file["model_options/likelihoods"].asstr()[list(model.views_).index("ordinal")] == "gaussian"
+
+
 def test_tuned_by_levels() -> None:
     views = {"use": words(numbers(n=90, holes=0.0), RARE), "x": numbers(n=90, d=2, holes=0.0)}
     model = SSHIBA(3, random_state=0, max_iter=15, tol=1e-2, search=None)
