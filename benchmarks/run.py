@@ -13,6 +13,7 @@ import growth
 import holes
 import kernels
 import mofa
+import ordinal
 import peers
 import textbook
 from common import Row, report
@@ -23,7 +24,7 @@ def main() -> None:
     quick = "--quick" in sys.argv
     console = Console(stderr=True)
     rows: list[Row] = []
-    for module in (holes, kernels, textbook, everyday, peers, growth, blas, mofa, flexible_peers):
+    for module in (holes, kernels, textbook, everyday, peers, growth, blas, mofa, flexible_peers, ordinal):
         began = time.perf_counter()
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")

@@ -30,10 +30,10 @@ VIEWS: dict[str, list[View]] = {
     "real": [Real(select_features=True), Real(noise="view", weight=0.5)],
     "binary": [Binary(weight=2.0), Binary(noise="learned"), Binary(link="logit")],
     "categorical": [Categorical(weight=0.5), Categorical()],
-    "ordinal": [Ordinal(weight=2.0), Ordinal(noise="view")],
-    "all": [Real(select_features=True), Real(noise="view"), Binary(weight=2.0), Categorical(), Ordinal()],
+    "ordinal": [Real(), Ordinal(weight=2.0), Ordinal(noise="view")],
+    "all": [Real(select_features=True), Real(noise="view"), Binary(weight=2.0), Categorical()],
 }
-WIDTHS = {"real": [5, 4], "binary": [5, 4, 4], "categorical": [5, 2], "ordinal": [5, 4], "all": [5, 4, 4, 3, 5]}
+WIDTHS = {"real": [5, 4], "binary": [5, 4, 4], "categorical": [5, 2], "ordinal": [3, 5, 4], "all": [5, 4, 4, 3]}
 STEPS = 3
 FEW_ROWS = 1500  # bytes of two to five rows
 every_kind = pytest.mark.parametrize("kind", VIEWS)

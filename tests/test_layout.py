@@ -10,7 +10,7 @@ import pandas as pd
 import pytest
 from sklearn.exceptions import ConvergenceWarning
 
-from sshiba import SSHIBA, Binary, Categorical, Real, load, tune
+from sshiba import SSHIBA, Binary, Categorical, Ordinal, Real, load, tune
 from sshiba.data.one_table import by_type
 from sshiba.data.refusing import refusal
 
@@ -45,7 +45,7 @@ def model(patients: pd.DataFrame) -> SSHIBA:
 
 def test_columns_are_split_by_type(model: SSHIBA) -> None:
     kinds = {name: type(view) for name, view in model.views_.items()}
-    assert kinds == {"numeric": Real, "binary": Binary, "ward": Categorical, "stage": Categorical}
+    assert kinds == {"numeric": Real, "binary": Binary, "ward": Categorical, "ordinal": Ordinal}
     assert model.feature_names_in_["numeric"] == ["age", "weight", "dose"]
     assert model.feature_names_in_["binary"] == ["smokes", "treated"]
 
@@ -93,7 +93,7 @@ def test_the_users_own_views(patients: pd.DataFrame, caplog: pytest.LogCaptureFi
     views = {"body": ["age", "weight"], "ward": Categorical(weight=2.0), "drug": (["dose"], Real(noise="view"))}
     with caplog.at_level(logging.INFO, logger="sshiba"):
         model = SSHIBA(4, views=views, random_state=0).fit(patients)
-    assert list(model.views_) == ["body", "drug", "binary", "ward", "stage"]
+    assert list(model.views_) == ["body", "drug", "binary", "ward", "ordinal"]
     assert model.views_["ward"].weight == 2.0
     assert model.views_["drug"].noise == "view"
     assert "view 'binary': 2 columns, 'smokes', 'treated'" in caplog.text

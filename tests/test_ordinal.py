@@ -10,6 +10,7 @@ import pytest
 from commands import sshiba
 
 from sshiba import SSHIBA, Categorical, Ordinal, Real, evaluate, load, plots, tune
+from sshiba.core import machine
 from sshiba.data.advice import DataError, DataTypeError
 from sshiba.plots.numbers import calibration_data, imputation_data
 
@@ -172,6 +173,18 @@ def test_refused(case: str) -> None:
         fit({"use": given}, {"use": view})
 
 
+def test_levels_in_a_file_that_does_not_fit_into_memory(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The fit of the same levels in memory."""
+    monkeypatch.setattr(machine, "LEAST", 1000)
+    levels = numbers(n=400, d=8)
+    np.save(tmp_path / "levels.npy", levels)
+    stored = np.load(tmp_path / "levels.npy", mmap_mode="r")
+    ours = fit({"use": stored}, {"use": Ordinal()}, max_memory=20_000)
+    expected = fit({"use": levels}, {"use": Ordinal()})
+    assert ours.elbo_ == pytest.approx(expected.elbo_, rel=1e-9)
+    np.testing.assert_array_equal(ours.impute({"use": levels})["use"], expected.impute({"use": levels})["use"])
+
+
 def test_one_level_is_pointed_out() -> None:
     with pytest.warns(UserWarning, match="one level only in 1 column"):
         model = fit({"use": np.column_stack([numbers(), np.full(N, 7.0)])}, {"use": Ordinal()})
@@ -280,6 +293,21 @@ def test_hidden_levels() -> None:
     by_feature = evaluate.scores_table(checks, per="feature")
     assert len(by_feature) == 6
     assert np.average(by_feature["mae"], weights=by_feature["hidden"]) == pytest.approx(scores["mae"])
+
+
+def test_reported_and_exported(tmp_path: Path) -> None:
+    """The page names the type and scores hidden levels; MOFA's file has the weights of the latent x."""
+    h5py = pytest.importorskip("h5py")
+    pytest.importorskip("plotly")
+    model = fit(survey(), None, max_iter=15)
+    model.report(tmp_path / "page.html", survey(), fraction=0.1)
+    page = (tmp_path / "page.html").read_text(encoding="utf-8")
+    assert "Ordinal (inferred: ordered categories)" in page
+    assert "of the levels right" in page
+    model.to_mofa_hdf5(tmp_path / "model.hdf5")
+    with h5py.File(tmp_path / "model.hdf5") as file:
+        assert file["expectations/W/ordinal"].shape == (model.n_components_, 3)
+        assert file["model_options/likelihoods"].asstr()[list(model.views_).index("ordinal")] == "gaussian"
 
 
 def test_tuned_by_levels() -> None:

@@ -13,7 +13,7 @@ from samples import BITS, LABELS, NAN, NUMBERS, ROWS, N, frame, same
 from sshiba import SSHIBA, load
 from sshiba.data.giving_back import fill, std_to_user, to_user
 from sshiba.data.reading import read_new, read_training
-from sshiba.data.types import VIEW_TYPES, Binary, Categorical, Real
+from sshiba.data.types import VIEW_TYPES, Binary, Categorical, Ordinal, Real
 
 ROUND_TRIPS: dict[str, tuple[Any, Any]] = {
     "float64": (NUMBERS, Real()),
@@ -47,6 +47,17 @@ ROUND_TRIPS: dict[str, tuple[Any, Any]] = {
     "category": (
         pd.Series(pd.Categorical(LABELS, categories=["lo", "mid", "hi"], ordered=True), name="who"),
         Categorical(),
+    ),
+    "levels": (np.array([[3, 1], [2, 2], [1, 5]] * 4, dtype="int8"), Ordinal()),
+    "float levels": (np.array([[0.5], [2.0]] * 6), Ordinal()),
+    "levels of several kinds": (
+        pd.DataFrame({"a": [3, 1, 2] * 4, "b": [0.5, 2.0] * 6, "c": pd.array([True, False] * 6, dtype="boolean")}),
+        Ordinal(),
+    ),
+    "text levels": (pd.DataFrame({"who": LABELS, "whom": LABELS[::-1]}), Ordinal(levels=["lo", "mid", "hi"])),
+    "ordered categories": (
+        pd.DataFrame({c: pd.Categorical(LABELS, ["lo", "mid", "never", "hi"], ordered=True) for c in "ab"}),
+        Ordinal(),
     ),
     "category frame": (
         pd.DataFrame({"who": pd.Categorical(LABELS, categories=["mid", "hi", "lo"])}),

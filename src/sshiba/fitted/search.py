@@ -46,7 +46,7 @@ SMALLEST = 1e-12  # a mean squared error is taken to be at least this
 SHORT = 60  # sweeps
 ROUGH = 30.0  # times the tolerance of the fit
 ROUGH_Z = 1e-3  # change of a factor at which the inference of rows ends
-MOST_OPERATIONS = 2.5e8  # of a sweep, some 50 milliseconds: beyond it there is no search unless it is asked for
+MOST_OPERATIONS = 4e8  # of a sweep, some 80 milliseconds: beyond it there is no search unless it is asked for
 
 
 @dataclass(frozen=True)

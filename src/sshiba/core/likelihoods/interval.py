@@ -7,6 +7,7 @@ from functools import cached_property
 from math import log, pi, sqrt
 
 import numpy as np
+from array_api_compat import device
 
 from ..arrays import array_namespace, erfcx, like
 from ..state import Array
@@ -94,7 +95,7 @@ class Interval(Likelihood):
         """
         xp = array_namespace(x.mean)
         std = xp.sqrt(x.var)
-        feature = xp.asarray(self.feature)
+        feature = xp.asarray(self.feature, device=device(x.mean))
         mean, spread = (xp.take(values, feature, axis=1) for values in (x.mean, std + xp.zeros_like(x.mean)))
         edges = ((like(edges, mean) - mean) / spread for edges in (self.lower, self.upper))
         p = xp.exp(cut_normal(*edges)[2])
