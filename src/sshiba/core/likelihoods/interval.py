@@ -138,22 +138,27 @@ def cut_normal(a: Array, b: Array) -> tuple[Array, Array, Array]:
     a, b = xp.where(flip, -b, a), xp.where(flip, -a, b)
     middle, half = (a + b) / 2, (b - a) / 2
     narrow = half * (half - middle) < NARROW
-    wide_parts = _wide(a, b, narrow)
-    narrow_parts = _narrow(xp.where(narrow, middle, 0.0), xp.where(narrow, half, 1.0))
-    mean, var, log_mass = (xp.where(narrow, n, w) for n, w in zip(narrow_parts, wide_parts))
+    if type(a) is np.ndarray:
+        mean, var, log_mass = found = np.empty((3, *a.shape))
+        found[:, narrow] = _narrow(middle[narrow], half[narrow])
+        found[:, ~narrow] = _wide(a[~narrow], b[~narrow])
+    else:  # both of all cells, with numbers that do no harm in the place of those of the other kind
+        wide_parts = _wide(xp.where(narrow, -2.0, a), xp.where(narrow, 0.0, b))
+        narrow_parts = _narrow(xp.where(narrow, middle, 0.0), xp.where(narrow, half, 1.0))
+        mean, var, log_mass = (xp.where(narrow, n, w) for n, w in zip(narrow_parts, wide_parts))
     return xp.where(flip, -mean, mean), var, log_mass
 
 
-def _wide(a: Array, b: Array, skipped: Array) -> tuple[Array, Array, Array]:
+def _wide(a: Array, b: Array) -> tuple[Array, Array, Array]:
     """With R(t) = (1 − Φ(t))/φ(t), Mills' ratio, and q = φ(a)/φ(b): mass = φ(b) M, M = R(−b) − q R(−a), E[u] =
     (q − 1)/M, E[u²] = 1 + (a q − b)/M.
     """
     xp = array_namespace(a)
     b = xp.where(b < ENOUGH, b, ENOUGH)  # and a is below −b
     log_q = (b - a) * (b + a) / 2
-    q = xp.exp(xp.where(skipped, 0.0, log_q))
-    mass = xp.where(skipped, 1.0, mills(-b) - q * mills(-a))
-    mean = xp.expm1(xp.where(skipped, 0.0, log_q)) / mass
+    q = xp.exp(log_q)
+    mass = mills(-b) - q * mills(-a)
+    mean = xp.expm1(log_q) / mass
     var = 1 + (xp.where(q > 0, a, 0.0) * q - b) / mass - mean**2
     return mean, xp.where(var > 0, var, 0.0), xp.log(mass) - b**2 / 2 - 0.5 * log(2 * pi)
 
