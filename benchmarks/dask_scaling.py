@@ -4,7 +4,8 @@
 
 Measured on this machine, with workers that are processes of their own and have one BLAS thread each:
 - overhead: a sweep over rows so few that the work is nothing, in 20 and in 80 blocks on two workers;
-- efficiency: a sweep over rows with holes of their own, the same ones on one worker and on two.
+- efficiency: a sweep over rows with holes of their own, the same ones on one worker and on two; and what two processes
+  gain here that have nothing to do with Dask, each with its half of the blocks.
 
 Simulated, for 4 to 64 workers: the work of a sweep grows with the workers (`weak`) or is that of 64 blocks in all
 (`strong`). The time of each task is drawn from those measured in one process; a worker does its blocks one after the
@@ -20,7 +21,9 @@ import json
 import platform
 import sys
 import time
+from concurrent.futures import ProcessPoolExecutor
 from math import ceil, log2
+from multiprocessing import get_context
 from pathlib import Path
 from typing import Any
 
@@ -91,9 +94,22 @@ def block_times(data: list[CodedView], spec: ModelSpec, block_rows: int) -> tupl
     return seconds, {"messages": n_bytes(messages), "stats": n_bytes(stats)}
 
 
+def pair_gains(n: int) -> float:
+    """How much of a second core two processes without Dask get: 1 is all of it."""
+    with ProcessPoolExecutor(2, get_context("spawn")) as processes:
+        list(processes.map(block_seconds, [2000, 2000]))  # they are started
+        alone = next(iter(processes.map(block_seconds, [n])))
+        return alone / float(np.mean(list(processes.map(block_seconds, [n, n]))))
+
+
+def block_seconds(n: int) -> float:
+    """Seconds of four local steps of n rows each."""
+    return sum(block_times(*coded(make_views(4 * n, 100, 0.1)), n)[0])
+
+
 def measure(quick: bool) -> dict[str, Any]:
     found: dict[str, Any] = {"machine": platform.processor() or platform.machine(), "python": platform.python_version()}
-    small, large = coded(make_views(400, 50, 0.0)), coded(make_views(6_000 if quick else 80_000, 100, 0.1))
+    small, large = coded(make_views(400, 50, 0.0)), coded(make_views(6_000 if quick else 120_000, 100, 0.1))
     n = large[0][0].n_rows
     for n_workers in (1, 2):
         options = {"host": "127.0.0.1", "dashboard_address": ":0"}
@@ -103,6 +119,7 @@ def measure(quick: bool) -> dict[str, Any]:
                 found["overhead, 80 blocks"] = sweeps(*small, 5, 20)
             found[f"{n_workers} workers"] = sweeps(*large, n // (2 * BLOCKS_EACH), 3 if quick else 7)
     found["block seconds"], found["bytes"] = block_times(*large, n // (2 * BLOCKS_EACH))
+    found["two processes without Dask"] = pair_gains(n // (2 * BLOCKS_EACH))
     found["efficiency of two"] = found["1 workers"]["seconds"] / (2 * found["2 workers"]["seconds"])
     return found
 

@@ -91,6 +91,12 @@ def _size(block: HeldBlock) -> int:
     return own + 16 * block.rows.n_rows * latent * len(block.kept)
 
 
+@sizeof.register(Stats)
+@sizeof.register(Messages)
+def _size_sent(value: Stats | Messages) -> int:
+    return n_bytes(value)
+
+
 def pack(value: Any) -> bytes:
     """What is sent to all workers, as Dask need not look into it."""
     return cloudpickle.dumps(value)

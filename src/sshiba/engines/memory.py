@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import ctypes
+import os
+import sys
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
@@ -34,6 +37,7 @@ from .protocol import MAX_ROUNDS, Z_TOL, Ask, RowPosterior, same
 
 X_SHARE, X_COPIES = 0.25, 6  # of the memory for q(x), and how often <x> is counted: with xi, of two states and a trial
 AT_ONCE = 4  # blocks that are read and worked on at a time, each by a thread; sums do not depend on how many there are
+M_TRIM_THRESHOLD, M_MMAP_THRESHOLD = -1, -3  # as malloc.h has them
 MOST_PASSES = 8  # over rows that are read, for patterns of holes that lie apart
 
 
@@ -50,9 +54,16 @@ def keep_freed_memory() -> None:
 
     The C library of Linux gives freed memory back to the system beyond twice the largest block that was ever freed
     (of those up to 32 MB), and each sweep would fetch it anew, page by page: a third of the time of rows with own
-    covariances. Freeing one such block, never touched, raises that limit; elsewhere it does nothing.
+    covariances. Freeing one such block, never touched, raises that limit; elsewhere it does nothing. Workers of Dask
+    have a limit of their own (MALLOC_TRIM_THRESHOLD_), which never rises and makes every large array come from the
+    system, which took half as long again. There the limits are set to where they would rise to.
     """
     np.empty(2**25 - 2**13, dtype=np.uint8)
+    if sys.platform == "linux" and "MALLOC_TRIM_THRESHOLD_" in os.environ:
+        mallopt = getattr(ctypes.CDLL(None), "mallopt", None)  # not every C library of Linux has it
+        if mallopt is not None:
+            mallopt(M_TRIM_THRESHOLD, 2**26)
+            mallopt(M_MMAP_THRESHOLD, 2**25)
 
 
 class MemoryRows:
