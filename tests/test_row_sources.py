@@ -24,15 +24,18 @@ from sshiba.core.machine import memory_limit
 from sshiba.core.scratch import Scratch, ScratchError
 from sshiba.core.streamed import StreamedView
 from sshiba.data.sources import SourceError
+from sshiba.engines import factory
 
 N, D = 300, 12
+BLOCKS_IN_MEMORY = factory.BLOCKS_IN_MEMORY
 LITTLE = 40_000  # bytes: less than two copies of the rows
 
 
 @pytest.fixture(autouse=True)
 def small_machine(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Limits of some kilobytes are allowed."""
+    """Limits of some kilobytes are allowed, and make blocks of some ten rows, not of one."""
     monkeypatch.setattr(machine, "LEAST", 1000)
+    monkeypatch.setattr(factory, "BLOCKS_IN_MEMORY", 4)
 
 
 def draw(seed: int = 0) -> dict[str, Any]:
@@ -255,10 +258,11 @@ def test_a_fit_that_was_stopped_goes_on(tmp_path: Path) -> None:
 
 def test_rows_are_never_all_in_memory(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     rng = np.random.default_rng(0)
-    x = rng.standard_normal((30_000, 3)) @ rng.standard_normal((3, 100)) + rng.standard_normal((30_000, 100))
+    x = rng.standard_normal((12_000, 3)) @ rng.standard_normal((3, 100)) + rng.standard_normal((12_000, 100))
     stored = {"x": npy(tmp_path, x), "kind": npy_classes(tmp_path, x)}
     size = x.nbytes
     del x
+    monkeypatch.setattr(factory, "BLOCKS_IN_MEMORY", BLOCKS_IN_MEMORY)
     fit({"x": DATA["x"], "classes": DATA["classes"]}, LITTLE)  # imports and compiles
     monkeypatch.setattr("sshiba.engines.memory.keep_freed_memory", lambda: None)  # takes memory and never touches it
     tracemalloc.start()
