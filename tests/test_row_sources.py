@@ -258,7 +258,7 @@ def test_a_fit_that_was_stopped_goes_on(tmp_path: Path) -> None:
 
 def test_rows_are_never_all_in_memory(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     rng = np.random.default_rng(0)
-    x = rng.standard_normal((12_000, 3)) @ rng.standard_normal((3, 100)) + rng.standard_normal((12_000, 100))
+    x = rng.standard_normal((30_000, 3)) @ rng.standard_normal((3, 100)) + rng.standard_normal((30_000, 100))
     stored = {"x": npy(tmp_path, x), "kind": npy_classes(tmp_path, x)}
     size = x.nbytes
     del x
