@@ -156,7 +156,7 @@ def test_blocks_of_all_sizes(X: np.ndarray, z: np.ndarray, block_rows: int, abse
 
 def test_a_row_that_is_absent_says_nothing() -> None:
     rng = np.random.default_rng(0)
-    S = sparse.random_array((5, 4), density=0.5, format="csr", rng=rng)
+    S = sparse.csr_array(sparse.random(5, 4, density=0.5, random_state=rng))
     whole = CodedView(CentredSparse(S, np.array([1.0, 2.0, 0.5, 0.0])), None)
     some = whole.take(np.array([3, -1, 0, -1]))
     dense = S.toarray() - whole.target.shift
@@ -327,7 +327,7 @@ def test_nothing_is_made_dense() -> None:
 
 def test_memory_is_that_of_the_stored_cells() -> None:
     """What is read shares the places of the cells with the user's CSR matrix, and has values of its own."""
-    X = sparse.random_array((3000, 2000), density=0.2, format="csr", rng=np.random.default_rng(0))
+    X = sparse.csr_array(sparse.random(3000, 2000, density=0.2, random_state=0))
     tracemalloc.start()
     table = read_sparse(X, "x")
     coding = RealView().make_coding(RealView().learn_sparse(table, "x"), "x")
@@ -509,7 +509,7 @@ def test_sparse_rows_for_a_model_of_dense_ones(X: np.ndarray) -> None:
 
 def test_a_view_that_is_not_given_takes_no_memory() -> None:
     rng = np.random.default_rng(0)
-    X = sparse.random_array((50, 20_000), density=0.01, format="csr", rng=rng)
+    X = sparse.csr_array(sparse.random(50, 20_000, density=0.01, random_state=rng))
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         model = SSHIBA(2, random_state=0, max_iter=3, search=None).fit({"x": X, "y": rng.standard_normal((50, 3))})
