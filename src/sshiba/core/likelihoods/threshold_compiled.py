@@ -8,7 +8,9 @@ import numba
 import numpy as np
 
 from ..threads import in_chunks
-from .probit_compiled import FUSED, MIN_CHUNK, TABLE, log_phi_and_rho
+from .probit_compiled import FUSED, TABLE, log_phi_and_rho
+
+MIN_CHUNK = 500_000  # cells that are worth a thread
 
 
 def cut_normal(target: np.ndarray, y: np.ndarray, tau: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
