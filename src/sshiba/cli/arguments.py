@@ -15,8 +15,9 @@ import pandas as pd
 import typer
 from typer.core import TyperCommand, TyperGroup
 
+from ..data.one_table import NUMERIC, name_by_type
 from ..data.sources import RowSource
-from ..data.types import VIEW_TYPES, Ordinal
+from ..data.types import VIEW_TYPES, Ordinal, Real
 from ..estimator import SSHIBA
 from ..files.formats import ENDINGS
 from ..files.reading_options import DATES, Reading
@@ -55,6 +56,7 @@ class Fitting:
 
     view: Sequence[str] = ()  # NAME=columns:type
     levels: Sequence[str] = ()  # COLUMN=lowest,...,highest
+    limits: Sequence[str] = ()  # COLUMN=lower,upper
     components: int = 50
     keep: str | None = None
     restarts: int = 1
@@ -67,10 +69,11 @@ class Fitting:
 
     def model(self, given: Any) -> SSHIBA:
         """The model that is to be fitted to `given`."""
-        views = with_levels(dict(parse_view(text, given) for text in self.view), self.levels, given) or None
-        model = SSHIBA(self.components, views, self.restarts, keep=self.keep, device=self.device, engine=self.engine())
+        views = with_levels(dict(parse_view(text, given) for text in self.view), self.levels, given)
+        views = with_limits(views, self.limits, given)
+        model = SSHIBA(self.components, views or None, self.restarts, keep=self.keep, engine=self.engine())
         limits = {"max_time": self.max_time, "max_memory": self.max_memory}
-        return model.set_params(random_state=self.seed, n_jobs=self.jobs, **limits)
+        return model.set_params(random_state=self.seed, n_jobs=self.jobs, device=self.device, **limits)
 
     def going_on(self, earlier: SSHIBA) -> SSHIBA:
         """An interrupted model, with what may be another now."""
@@ -144,6 +147,14 @@ OPTIONS: dict[type, dict[str, Any]] = {
             typer.Option(
                 help="COLUMN=lowest,...,highest: ordered levels, which make the column ordinal (again for more).",
                 metavar="COLUMN=LEVELS",
+            ),
+        ],
+        "limits": Annotated[
+            list[str] | None,
+            typer.Option(
+                help="COLUMN=lower,upper: values at a limit are known only to lie beyond it; either may be empty, or "
+                "the name of a column that has the limit of each row (again for more).",
+                metavar="COLUMN=LIMITS",
             ),
         ],
         "components": Annotated[int, typer.Option(min=1, help="The most factors.")],
@@ -315,6 +326,45 @@ def parse_levels(text: str, outline: pd.DataFrame) -> tuple[str, list]:
         raise ValueError(f"--levels {text!r}: there is no column {column!r}.")
     is_number = pd.api.types.is_numeric_dtype(outline[column].dtype)
     return column, [float(level) for level in found] if is_number else found
+
+
+def with_limits(views: dict[str, Any], texts: Sequence[str], given: Any) -> dict[str, Any]:
+    """The views with the limits of --limits: of the real view that has the column, else of all other numbers."""
+    if not texts:
+        return views
+    outline = given.outline if isinstance(given, RowSource) else given
+    if not isinstance(outline, pd.DataFrame):
+        raise ValueError("--limits needs one table, whose columns have names.")
+    limits = dict(parse_limits(text, outline) for text in texts)
+    found = dict(views)
+    for name, said in views.items():
+        columns, kind = said if isinstance(said, tuple) else (said, None)
+        own = {column: limits.pop(column) for column in columns if column in limits}
+        if own and kind not in (None, "real"):
+            raise ValueError(f"--limits: {next(iter(own))!r} is in view {name!r}, which is not real.")
+        if own:
+            found[name] = (columns, Real(limits=own))
+    return found | ({name_by_type(NUMERIC, [*outline, *views]): Real(limits=limits)} if limits else {})
+
+
+def parse_limits(text: str, outline: pd.DataFrame) -> tuple[str, tuple]:
+    """COLUMN=lower,upper, of which one may be empty; a number, or the name of a column."""
+    column, equals, rest = text.partition("=")
+    found = [edge.strip() for edge in rest.split(",")]
+    if not equals or len(found) != 2 or not any(found):
+        raise ValueError(f"--limits {text!r}: write COLUMN=lower,upper, such as lead=0.05, or hours=,48.")
+    if column not in outline:
+        raise ValueError(f"--limits {text!r}: there is no column {column!r}.")
+    return column, tuple(_edge(edge, text, outline) for edge in found)
+
+
+def _edge(edge: str, text: str, outline: pd.DataFrame) -> float | str | None:
+    try:
+        return float(edge) if edge else None
+    except ValueError:
+        if edge in outline:
+            return edge
+    raise ValueError(f"--limits {text!r}: {edge!r} is no number, and no column.")
 
 
 def _view_type(kind: str, text: str) -> str:

@@ -35,6 +35,8 @@ class Coding:
     column_names: tuple = (None,)  # of the levels of the columns
     ordered: tuple[Levels, ...] = ()  # of an ordinal view: the levels of each column
     words: tuple[tuple[str, str] | None, ...] = ()  # of a binary view: what 0 and 1 are called, None: 0 and 1
+    at_limits: tuple[int, ...] = ()  # of a real view with limits: how many training cells of each column are at one
+    beside: tuple = ()  # columns that are read with the features: the limits of each row
 
     @property
     def latent_names(self) -> tuple:
@@ -74,6 +76,11 @@ class Coding:
     def has_classes(self) -> bool:
         """Is it one column of labels, each class a latent feature?"""
         return self.levels is not None
+
+    @property
+    def read_columns(self) -> tuple:
+        """The features, and the columns that say more about their cells."""
+        return (*self.features, *self.beside)
 
     @property
     def is_labelled(self) -> bool:
@@ -172,14 +179,15 @@ def to_container(values: np.ndarray, coding: Coding, index: pd.Index, whole: boo
     return frame.iloc[:, 0] if coding.container == "series" else frame
 
 
-def fill_cells(cells: Any, rows: np.ndarray, new: Any) -> Any:
-    """These rows of a NumPy or pandas array, with `new` where they are missing or absent (-1)."""
+def fill_cells(cells: Any, rows: np.ndarray, new: Any, also: np.ndarray | None = None) -> Any:
+    """These rows of a NumPy or pandas array, with `new` where they are missing or absent (-1), and `also` there."""
     is_numpy = isinstance(cells, np.ndarray)
     if len(cells) == 0:
         return new
     filled = cells[rows] if is_numpy else cells.take(rows, allow_fill=True)
     holes = pd.isna(filled)
     holes[rows < 0] = True
+    holes |= False if also is None else also
     if not holes.any():
         return filled
     if filled.dtype.kind in "iu" and new.dtype.kind == "f":

@@ -86,8 +86,10 @@ def std_to_user(schema: Schema, name: str, std: np.ndarray, index: pd.Index) -> 
     return frame.iloc[:, 0] if coding.container == "series" and not by_class else frame
 
 
-def fill(schema: Schema, name: str, given: Any, values: np.ndarray, index: pd.Index) -> Any:
-    """A copy of what the user gave for a view, its holes filled with `values` (as in `to_user`).
+def fill(
+    schema: Schema, name: str, given: Any, values: np.ndarray, index: pd.Index, also: np.ndarray | None = None
+) -> Any:
+    """A copy of what the user gave for a view, its holes, and `also` these cells, filled with `values` (of `to_user`).
 
     Container, names, dtypes and observed cells stay; means that fill holes of an integer dtype are rounded.
     The rows are those of `index`, so rows that the view lacked are added.
@@ -98,22 +100,27 @@ def fill(schema: Schema, name: str, given: Any, values: np.ndarray, index: pd.In
     decoded = schema.types[name].decode(np.asarray(values), coding)
     warn_negative_counts(coding, decoded)
     if table.has_index:
-        filled = _fill_frame(table.frame, frame, decoded, coding, index)
+        filled = _fill_frame(table.frame, frame, decoded, coding, index, also)
         return filled.iloc[:, 0].rename(table.label) if table.container == "series" else filled
-    block = fill_cells(frame.to_numpy(), np.arange(len(frame)), restore_block(decoded, table.dtypes))
+    block = fill_cells(frame.to_numpy(), np.arange(len(frame)), restore_block(decoded, table.dtypes), also)
     if table.holds_objects_for_array:
         block = restore_block(block.astype(np.float64) if decoded.dtype.kind == "f" else block, table.dtypes)
     return block[:, 0] if table.container == "vector" else block
 
 
 def _fill_frame(
-    given: pd.DataFrame, matched: pd.DataFrame, decoded: np.ndarray, coding: Coding, index: pd.Index
+    given: pd.DataFrame,
+    matched: pd.DataFrame,
+    decoded: np.ndarray,
+    coding: Coding,
+    index: pd.Index,
+    also: np.ndarray | None,
 ) -> pd.DataFrame:
     """The given frame filled, as one block where it is one; columns unknown to the model stay as they are."""
     rows = np.arange(len(index)) if given.index.equals(index) else given.index.get_indexer(index)
     dtypes = Table(given, "frame").dtypes
     if matched is given and numeric_block(given) is not None:
-        block = fill_cells(given.to_numpy(), rows, restore_block(decoded, dtypes))
+        block = fill_cells(given.to_numpy(), rows, restore_block(decoded, dtypes), also)
         return pd.DataFrame(block, index=index, columns=given.columns, copy=False)
     columns = {}
     for j, place in enumerate(matched.columns.get_indexer(given.columns)):
@@ -123,7 +130,7 @@ def _fill_frame(
         else:
             new = restore_column(decoded[:, place], dtypes[j], coding.labels_of(int(place)))
             cells = column.to_numpy() if isinstance(column.dtype, np.dtype) else column.array
-            cells = fill_cells(cells, rows, new)
+            cells = fill_cells(cells, rows, new, None if also is None else also[:, place])
             columns[j] = pd.Series(cells, index=index, dtype=cells.dtype)  # a frame would guess at objects
     filled = pd.DataFrame(columns, index=index)
     filled.columns = given.columns

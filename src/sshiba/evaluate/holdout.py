@@ -16,7 +16,7 @@ from ..data.reading import read_in_memory, training_views
 from ..data.sampling import MOST_ROWS, draw_sample
 from ..data.spellings import zero_one
 from ..fitted.fitted import fitted_of
-from .hiding import hide_cells, keep_cells, quiet_fit
+from .hiding import features_of, hide_cells, keep_cells, of_all_columns, quiet_fit, tellable_cells
 from .level_scores import level_log_likelihood, level_numbers, level_probabilities
 from .metrics import (
     auc_mc,
@@ -127,7 +127,7 @@ def check(
 ) -> dict[str, Check]:
     """Hide some observed cells and labels of every view, fit the others, and predict the hidden ones.
 
-    Nothing of a sparse view is hidden, and it is not among the answers.
+    Nothing of a sparse view is hidden, and it is not among the answers; nor are values at a limit, which nobody knows.
 
     Parameters
     ----------
@@ -159,10 +159,10 @@ def check(
     for name, rows in data.items():
         if rows.is_sparse:
             continue
-        width = 1 if rows.target.ndim == 1 else rows.target.shape[1]
-        seen = np.broadcast_to(np.True_ if rows.observed is None else rows.observed, (len(index), width))
-        hidden[name] = keep_one_of_each(rows, seen, seen & (rng.random(seen.shape) < fraction))
-        shown[name] = hide_cells(views[name], index, hidden[name])
+        coding, seen = schema.codings[name], rows.seen_cells
+        chosen = tellable_cells(rows, schema.types[name], coding) & (rng.random(seen.shape) < fraction)
+        hidden[name] = keep_one_of_each(rows, seen, chosen)
+        shown[name] = hide_cells(views[name], index, of_all_columns(hidden[name], views[name], coding))
     if not any(mask.any() for mask in hidden.values()):
         if all(rows.is_sparse for rows in data.values()):
             raise ValueError("all views are sparse, and their cells cannot be hidden. Give some as dense arrays.")
@@ -174,7 +174,7 @@ def check(
 def keep_one_of_each(rows: CodedView, seen: np.ndarray, hidden: np.ndarray) -> np.ndarray:
     """What is hidden, less one cell of each class or level, and of each column, that would be hidden altogether."""
     kept = hidden.copy()
-    target = rows.target if rows.target.dtype.kind == "i" else np.zeros_like(rows.target)  # numbers have no classes
+    target = rows.target if rows.target.dtype.kind == "i" else np.zeros(hidden.shape)  # numbers have no classes
     for d in range(hidden.shape[1]):
         own = target if target.ndim == 1 else target[:, d]
         for group in np.unique(own[seen[:, d]]):
@@ -185,8 +185,10 @@ def keep_one_of_each(rows: CodedView, seen: np.ndarray, hidden: np.ndarray) -> n
 
 
 def _check(fitted: Any, shown: Any, name: str, view: Any, index: pd.Index, hidden: np.ndarray) -> Check:
+    coding = fitted_of(fitted).schema.codings[name]
+    view = features_of(view, coding)
     aligned = view.reindex(index) if isinstance(view, pd.DataFrame | pd.Series) else view
-    truth, coding = keep_cells(aligned, hidden), fitted_of(fitted).schema.codings[name]
+    truth = keep_cells(aligned, hidden)
     kind = type(fitted.views_[name]).__name__
     if not hidden.any():  # and a view that is complete cannot be predicted
         nothing = np.full((len(index), coding.width), np.nan)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -10,12 +10,13 @@ import pandas as pd
 
 from ...core.arrays import to_numpy
 from ...core.coded import CodedView, shrink_mask
-from ...core.likelihoods import Gaussian, Likelihood
+from ...core.likelihoods import Censored, Gaussian, Likelihood
 from ..advice import Remedy
 from ..cells import observed_mask, read_numbers, refuse_cells, standardise
 from ..coding import Coding, plain_names
 from ..learned import NumberSummary
-from ..sparse_tables import SparseTable, refuse_odd, refuse_stored, standardise_stored, summarise
+from ..limits import Limits, as_intervals, beyond, check_limits, plain_limits
+from ..sparse_tables import SparseTable, dense_if_small, refuse_odd, refuse_stored, standardise_stored, summarise
 from ..tensors import frames, standardise_there
 from ..wording import first_few
 from .number_checks import refuse_empty, warn_constant
@@ -43,21 +44,37 @@ class Real(View):
         features keep their relative scales.
     noise : "feature" or "view"
         One noise precision per feature, or one for the view (the paper's).
+    limits : pair, or mapping of column to pair, optional
+        The lower and the upper limit of what could be measured, None where there is none: limits of detection, or times
+        that were still running. A value at a limit, or beyond it, is known only to lie there or farther out. In the
+        place of a number the name of another column of the view may stand, which has the limit of each row (missing:
+        none), and is then no feature. Predictions are of the quantity itself; `impute(beyond_limits=True)` also
+        replaces values at a limit. With no training value at a limit the view is one without limits.
     """
 
     scale: bool = True
     noise: str = "feature"
+    limits: Any = None
 
     latent = False
     takes_tensors = True
     takes_blocks = True
 
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "limits", plain_limits(self.limits))
+
     def likelihood(self, coding: Coding) -> Likelihood:
-        return Gaussian()
+        return Censored(Limits.of(self.limits, coding.read_columns).limited) if coding.at_limits else Gaussian()
 
     @property
     def noise_model(self) -> float | str:
         return self.noise
+
+    def held_noise(self, coding: Coding) -> np.ndarray | None:
+        """Where all values are at a limit nothing tells the scale of x."""
+        if not coding.at_limits:
+            return None
+        return np.asarray(coding.at_limits) == coding.observed_per_feature
 
     @classmethod
     def recognise(cls, frame: pd.DataFrame) -> str | None:
@@ -74,7 +91,16 @@ class Real(View):
             )
 
     def learn(self, frame: pd.DataFrame, name: str) -> NumberSummary:
-        return NumberSummary.of(plain_names(frame.columns), self._read(frame, name))
+        if self.limits is None:
+            return NumberSummary.of(plain_names(frame.columns), self._read(frame, name))
+        columns = pd.Index(plain_names(frame.columns), dtype=object)
+        check_limits(self.limits, columns, name)
+        limits = Limits.of(self.limits, tuple(columns))
+        values = self._read(frame[list(limits.features)], name)
+        lower, upper = limits.edges(frame, name)
+        at_limits = sum(side.sum(axis=0) for side in beyond(values, lower, upper))
+        learned = NumberSummary.of(limits.features, np.clip(values, lower, upper))
+        return replace(learned, at_limits=at_limits, beside=limits.beside)
 
     def make_coding(self, learned: NumberSummary, name: str) -> Coding:
         """Centre each feature; scale each to unit variance, or all by one number."""
@@ -97,35 +123,60 @@ class Real(View):
                 )
         variance = np.where(constant, 1.0, (std / scale) ** 2)
         counts = tuple(learned.counts.tolist())
-        return Coding(learned.features, learned.n, centre=mean, scale=scale, variance=variance, counts=counts)
+        coding = Coding(learned.features, learned.n, centre=mean, scale=scale, variance=variance, counts=counts)
+        at_limits = tuple(learned.at_limits.tolist()) if learned.at_limits is not None else ()
+        return replace(coding, at_limits=at_limits if any(at_limits) else (), beside=learned.beside)
 
     def encode(self, frame: pd.DataFrame, name: str, coding: Coding, dtype: Any) -> CodedView:
-        values = self._read(frame, name)
+        features = frame[list(coding.features)] if coding.beside else frame
+        values = self._read(features, name)
         target = standardise(values, coding.centre, coding.scale, dtype)
         if target.size and max(float(target.max()), -float(target.min())) > FARTHEST:
             centre, scale = coding.centre, coding.scale
             far = f"far-off (over {FARTHEST:g} deviations)"
-            refuse_cells(frame, name, values, lambda v: np.abs(v - centre) / scale > FARTHEST, far, Remedy.UNITS)
-        return CodedView(target, shrink_mask(observed_mask(values)))
+            refuse_cells(features, name, values, lambda v: np.abs(v - centre) / scale > FARTHEST, far, Remedy.UNITS)
+        cells = self._with_limits(values, target, coding, self._edges(frame, name, coding))
+        return CodedView(cells, shrink_mask(observed_mask(values)))
 
     def encode_again(self, frame: pd.DataFrame, name: str, coding: Coding, dtype: Any, complete: bool) -> CodedView:
-        values = read_numbers(frame, name, ())
+        values = read_numbers(frame[list(coding.features)] if coding.beside else frame, name, ())
         observed = None if complete else shrink_mask(observed_mask(values))
-        return CodedView(standardise(values, coding.centre, coding.scale, dtype, complete), observed)
+        target = standardise(values, coding.centre, coding.scale, dtype, complete)
+        return CodedView(self._with_limits(values, target, coding, self._edges(frame, name, coding)), observed)
 
     def encode_block(self, values: np.ndarray, coding: Coding, dtype: Any, complete: bool) -> CodedView:
-        observed = None if complete else shrink_mask(observed_mask(values))
-        return CodedView(standardise(values, coding.centre, coding.scale, dtype, complete, own=True), observed)
+        observed, own = None if complete else shrink_mask(observed_mask(values)), not coding.at_limits
+        target = standardise(values, coding.centre, coding.scale, dtype, complete, own)
+        return CodedView(self._with_limits(values, target, coding, self._edges(pd.DataFrame(), "", coding)), observed)
 
     def encode_tensor(self, tensor: Any, name: str, coding: Coding, dtype: Any) -> CodedView:
         target, observed = standardise_there(tensor, coding.centre, coding.scale, dtype)
         if not bool((abs(target) <= FARTHEST).all()):  # which cells they are, and what to do, is said on the host
             for frame in frames(tensor):
                 self.encode(frame, name, coding, dtype)
-        return CodedView(target, None if bool(observed.all()) else shrink_mask(to_numpy(observed)))
+        cells = self._with_limits(tensor, target, coding, self._edges(pd.DataFrame(), name, coding))
+        return CodedView(cells, None if bool(observed.all()) else shrink_mask(to_numpy(observed)))
+
+    def _edges(self, frame: pd.DataFrame, name: str, coding: Coding) -> tuple[np.ndarray, np.ndarray] | None:
+        return Limits.of(self.limits, coding.read_columns).edges(frame, name) if coding.at_limits else None
+
+    def _with_limits(
+        self, values: Any, target: Any, coding: Coding, edges: tuple[np.ndarray, np.ndarray] | None
+    ) -> Any:
+        """Coded values, or, where some of training were at a limit, where x lies."""
+        if edges is None:
+            return target
+        lower, upper = ((edge - coding.centre) / coding.scale for edge in edges)
+        return as_intervals(target, beyond(values, *edges), lower, upper)
+
+    def log_jacobian(self, view: CodedView, coding: Coding) -> float:
+        """Values at a limit have a probability, not a density, whatever the units."""
+        unknown = self.likelihood(coding).unknown(view.target)
+        at_limits = 0.0 if unknown is None else float(to_numpy(unknown).sum(axis=0) @ np.log(coding.scale))
+        return super().log_jacobian(view, coding) - at_limits
 
     def without_sparse(self, value: Any, name: str) -> Any:
-        return value
+        return value if self.limits is None else dense_if_small(value, name, "Real with limits")
 
     def learn_sparse(self, table: SparseTable, name: str) -> NumberSummary:
         refuse_odd(table, name, LARGEST)

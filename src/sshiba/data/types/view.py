@@ -96,6 +96,11 @@ class View(ABC):
         """The same of numbers on a device, which stay there."""
         raise NotImplementedError
 
+    def log_jacobian(self, view: CodedView, coding: Coding) -> float:
+        """Σ log scale over observed cells: log p(user's units) = log p(model's units) − this."""
+        n_seen = view.n_rows if view.observed is None else view.observed.sum(axis=0)
+        return float(np.sum(n_seen * np.log(coding.scale)))
+
     @abstractmethod
     def decode(self, values: np.ndarray, coding: Coding) -> np.ndarray:
         """Decided values in the model's units -> (n, columns) in the user's; floats only if means."""
