@@ -19,6 +19,7 @@ from sshiba.core.likelihoods import (
     MultinomialProbit,
     PredictiveX,
     Threshold,
+    interval,
     probit_integrals,
     probit_rows,
 )
@@ -339,6 +340,24 @@ def test_cut_normal_with_one_end(edge: float) -> None:
         assert log_mass == pytest.approx(log_ndtr(sign * edge), rel=1e-10, abs=1e-14)
     free = [float(part[0]) for part in cut_normal(np.array([-FAR]), np.array([FAR]))]
     np.testing.assert_allclose(free, [0, 1, 0], atol=1e-12)
+
+
+def test_compiled_cut_normals_equal_those_of_arrays(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Of any width, anywhere, in either order of memory, in single precision, too."""
+    if interval.compiled() is None:
+        pytest.skip("numba is not installed")
+    rng = np.random.default_rng(0)
+    middle, width = rng.uniform(-45, 45, (40, 60)), 10 ** rng.uniform(-4, 1.5, (40, 60))
+    a, b = middle - width / 2, np.where(rng.random(width.shape) < 0.2, FAR, middle + width / 2)
+    for order, dtype, rtol in (("C", np.float64, 1e-9), ("F", np.float64, 1e-9), ("C", np.float32, 1e-5)):
+        edges = [np.asarray(edge, order=order, dtype=dtype) for edge in (a, b)]
+        found = cut_normal(*edges)
+        with monkeypatch.context() as patch:
+            patch.setattr(interval, "compiled", lambda: None)
+            expected = cut_normal(*(edge.astype(np.float64) for edge in edges))
+        for mine, theirs, scale in zip(found, expected, (1.0, 0.1, 1.0)):
+            assert mine.dtype == dtype
+            np.testing.assert_allclose(mine, theirs, rtol=rtol, atol=rtol * scale)
 
 
 CUTS = ((-0.5,), (), (-1.0, 0.2, 0.3), (0.0, 1.0))

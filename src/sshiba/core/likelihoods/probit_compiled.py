@@ -6,16 +6,13 @@ and log, and exact to 1e-13.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-from itertools import pairwise
 from math import comb, exp, factorial, log, pi, sqrt
-from typing import Any
 
 import numba
 import numpy as np
 from scipy.special import log_ndtr
 
-from ..threads import in_threads, n_threads
+from ..threads import in_chunks
 from .probit_grid import FARTHEST, N_ARGMAX, N_EDGE, N_NEWTON, REACH, WIDEST, grid, n_nodes
 
 SPACING, LOWEST, HIGHEST, ORDER = 1 / 32, -40.0, 8.5, 6
@@ -328,7 +325,7 @@ def _rows(
 def probit_moments(y: np.ndarray, target: np.ndarray) -> tuple[np.ndarray, ...]:
     """As `probit_integrals.probit_moments`, in chunks of rows on all threads."""
     nodes = grid(n_nodes(y.shape[1]))
-    parts = _in_chunks(lambda part: _moments(y[part], target[part], nodes, TABLE), len(y), y.size)
+    parts = in_chunks(lambda part: _moments(y[part], target[part], nodes, TABLE), len(y), y.size, MIN_CHUNK)
     return tuple(map(np.concatenate, zip(*parts)))
 
 
@@ -343,7 +340,7 @@ def update_rows(
         n_cov = part.stop - part.start if each else 1
         return _rows(target[part], x[part], y[part], own, n_cov, nodes, TABLE)
 
-    mean, cov, bound = zip(*_in_chunks(job, len(y), y.size))
+    mean, cov, bound = zip(*in_chunks(job, len(y), y.size, MIN_CHUNK))
     return np.concatenate(mean), np.concatenate(cov) if each else np.sum(cov, axis=0), np.concatenate(bound)
 
 
@@ -353,12 +350,4 @@ def class_probabilities(y: np.ndarray, A: np.ndarray, std: np.ndarray, draws: np
     def job(part: slice) -> np.ndarray:
         return _probabilities(y[part], A[part] if len(A) > 1 else A, std[part], draws, TABLE)
 
-    return np.concatenate(list(_in_chunks(job, len(y), y.size * len(draws))))
-
-
-def _in_chunks(job: Callable[[slice], Any], n_rows: int, n_cells: int) -> Iterator[Any]:
-    n_chunks = 1 if n_cells < MIN_CHUNK else min(n_threads(), 1 + n_cells // MIN_CHUNK)
-    if n_chunks == 1:
-        return iter([job(slice(0, n_rows))])
-    edges = np.linspace(0, n_rows, n_chunks + 1).astype(int)
-    return in_threads(job, [slice(a, b) for a, b in pairwise(edges)])
+    return np.concatenate(list(in_chunks(job, len(y), y.size * len(draws), MIN_CHUNK)))
