@@ -10,6 +10,7 @@ import numpy as np
 import pandas as pd
 
 from .levels import Levels
+from .margins import Margin
 from .wording import counted
 
 EXACT_INTEGER = 2**53  # above it a float64 no longer holds every integer
@@ -36,6 +37,9 @@ class Coding:
     ordered: tuple[Levels, ...] = ()  # of an ordinal view: the levels of each column
     words: tuple[tuple[str, str] | None, ...] = ()  # of a binary view: what 0 and 1 are called, None: 0 and 1
     at_limits: tuple[int, ...] = ()  # of a real view with limits: how many training cells of each column are at one
+    margins: tuple[
+        Margin, ...
+    ] = ()  # of a real view some of whose columns are transformed: how; before centre and scale
     beside: tuple = ()  # columns that are read with the features: the limits of each row
 
     @property
@@ -76,6 +80,20 @@ class Coding:
     def has_classes(self) -> bool:
         """Is it one column of labels, each class a latent feature?"""
         return self.levels is not None
+
+    @property
+    def usual(self) -> tuple[np.ndarray, np.ndarray]:
+        """Mean and standard deviation of each column of numbers in the user's units, (D,) each."""
+        mean, std = self.centre.copy(), self.scale.copy()
+        for d, margin in enumerate(self.margins):
+            if margin.kind != "none":
+                mean[d], std[d] = margin.mean, margin.std / np.sqrt(self.variance[d])
+        return mean, std
+
+    @property
+    def has_intervals(self) -> bool:
+        """Are some cells of a real view known by an interval: at a limit, or tied ranks?"""
+        return bool(self.at_limits) or any(margin.ties for margin in self.margins)
 
     @property
     def read_columns(self) -> tuple:

@@ -10,7 +10,6 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from ..core.arrays import array_namespace, like
 from .advice import DataError, Problem, Remedy
 from .cells import cell_name, read_numbers
 from .wording import quoted
@@ -18,6 +17,7 @@ from .wording import quoted
 ROUNDING = 1e-6  # of a limit: a value of single precision is at a limit of double precision
 
 Edge = float | str | None  # a number, the column that has one for each row, or none
+Edges = tuple[np.ndarray, np.ndarray]  # lower and upper limits, (1, D) or (n, D)
 Pair = tuple[Edge, Edge]
 ONE_PAIR: Any = None  # in the place of a column's name, where one pair is for all columns
 
@@ -42,7 +42,7 @@ def _is_number(edge: Any) -> bool:
 def check_limits(given: Any, columns: pd.Index, name: str) -> None:
     """Refuse limits that cannot be meant."""
     pairs = given if isinstance(given, dict) else {ONE_PAIR: given}
-    for column, pair in pairs.items():
+    for column, pair in pairs.items() if given is not None else ():
         if not isinstance(pair, tuple) or len(pair) != 2 or not all(_is_edge(edge) for edge in pair):
             raise ValueError(
                 f"view {name!r}: limits must be a pair (lower, upper), numbers or None, or a dict of column to such a "
@@ -108,20 +108,17 @@ class Limits:
         return lower, upper
 
 
-def beyond(values: Any, lower: np.ndarray, upper: np.ndarray) -> tuple[Any, Any]:
-    """Which values, on the host or a device, are at their lower limit or below, and which at their upper or above."""
+def beyond(values: np.ndarray, lower: np.ndarray, upper: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Which values are at their lower limit or below, and which at their upper or above."""
     near = [ROUNDING * np.where(np.isfinite(edges), np.abs(edges), 0.0) for edges in (lower, upper)]
-    low, high = lower + near[0], upper - near[1]
-    if isinstance(values, np.ndarray):
-        return values <= low, values >= high
-    return values <= like(low, values), values >= like(high, values)
+    return values <= lower + near[0], values >= upper - near[1]
 
 
-def as_intervals(target: Any, sides: tuple[Any, Any], lower: np.ndarray, upper: np.ndarray) -> Any:
-    """Where x lies, (n, D, 2): standardised values, and from a limit on to infinity; limits are standardised, too."""
-    xp = array_namespace(target)
+def as_intervals(
+    begin: np.ndarray, end: np.ndarray, sides: tuple[np.ndarray, np.ndarray], lower: np.ndarray, upper: np.ndarray
+) -> np.ndarray:
+    """Where x lies, (n, D, 2), from where cells begin and end: at a limit from there to infinity; all standardised."""
     below, above = sides
-    low, high = (like(edges, target) if not isinstance(target, np.ndarray) else edges for edges in (lower, upper))
-    begin = xp.where(above, high, xp.where(below, -np.inf, target))
-    end = xp.where(below, low, xp.where(above, np.inf, target))
-    return xp.astype(xp.stack([begin, end], axis=-1), target.dtype, copy=False)
+    begins = np.where(above, upper, np.where(below, -np.inf, begin))
+    ends = np.where(below, lower, np.where(above, np.inf, end))
+    return np.stack([begins, ends], axis=-1).astype(begin.dtype, copy=False)

@@ -56,6 +56,7 @@ class Schema:
             and a.levels == b.levels
             and a.ordered == b.ordered
             and a.at_limits == b.at_limits
+            and list(map(str, a.margins)) == list(map(str, b.margins))
             and a.beside == b.beside
             and np.array_equal(a.observed_per_feature, b.observed_per_feature)
             and bool(np.all(np.abs(a.centre - b.centre) <= ROUNDING * a.scale))
@@ -84,7 +85,7 @@ class Schema:
             for name, coding in self.codings.items()
             if not self.types[name].latent
             for feature, centre, deviation in zip(
-                coding.features, coding.centre, coding.scale * np.sqrt(coding.variance)
+                coding.features, coding.usual[0], coding.usual[1] * np.sqrt(coding.variance)
             )
         }
 

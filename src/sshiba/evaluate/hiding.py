@@ -10,7 +10,6 @@ import numpy as np
 import pandas as pd
 from sklearn.exceptions import ConvergenceWarning
 
-from ..core.arrays import to_numpy
 from ..core.coded import CodedView
 from ..data.coding import Coding
 from ..data.containers import fill_masked
@@ -62,8 +61,8 @@ def of_all_columns(hidden: np.ndarray, value: Any, coding: Coding) -> np.ndarray
 
 def tellable_cells(rows: CodedView, view: View, coding: Coding) -> np.ndarray:
     """The observed cells, (n, D), whose value is known: of one at a limit nobody could say how well it is predicted."""
-    unknown = view.likelihood(coding).unknown(rows.target)
-    return rows.seen_cells if unknown is None else rows.seen_cells & ~to_numpy(unknown)
+    at_limits = view.at_limits(rows, coding)
+    return rows.seen_cells if at_limits is None else rows.seen_cells & ~at_limits
 
 
 def hide_cells(value: Any, index: pd.Index, hidden: np.ndarray) -> Any:

@@ -18,6 +18,7 @@ from ..core.spec import Priors
 from ..core.state import ColumnGroups, Fixed, Gamma, Posterior, ViewPosterior, WeightCovariance
 from ..data.coding import Coding
 from ..data.levels import Levels
+from ..data.margins import Margin
 from ..data.schema import Schema
 from ..data.types import VIEW_TYPES, View
 from ..fitted.fitted import Fitted
@@ -231,6 +232,8 @@ def pack_view(view: View) -> dict[str, Any]:
     for name in BY_COLUMN:
         if options.get(name) is not None:
             options[name] = pack_by_column(options[name])
+    if isinstance(options.get("margin"), Mapping):
+        options["margin"] = [[tagged(column), kind] for column, kind in options["margin"].items()]
     return {"type": kind, "options": options}
 
 
@@ -241,6 +244,8 @@ def unpack_view(entry: dict[str, Any]) -> View:
     for name in BY_COLUMN:
         if options.get(name) is not None:
             options[name] = unpack_by_column(options[name])
+    if isinstance(options.get("margin"), list):
+        options["margin"] = {untagged(column): kind for column, kind in options["margin"]}
     return VIEW_TYPES[entry["type"]](**options)
 
 
@@ -282,6 +287,7 @@ def pack_coding(coding: Coding) -> dict[str, Any]:
         ],
         "words": [None if pair is None else list(pair) for pair in coding.words],
         "at_limits": list(coding.at_limits),
+        "margins": [asdict(margin) for margin in coding.margins],
         "beside": [tagged(name) for name in coding.beside],
     }
 
@@ -299,9 +305,14 @@ def unpack_coding(entry: dict[str, Any], arrays: dict[str, np.ndarray]) -> Codin
         ordered=tuple(unpack_ordered(own) for own in entry.get("ordered", [])),
         words=tuple(None if pair is None else tuple(pair) for pair in entry.get("words", [])),
         at_limits=tuple(entry.get("at_limits", ())),
+        margins=tuple(unpack_margin(own) for own in entry.get("margins", ())),
         beside=tuple(untagged(name) for name in entry.get("beside", ())),
         **{name: arrays[name] for name in CODING_ARRAYS},
     )
+
+
+def unpack_margin(entry: Mapping[str, Any]) -> Margin:
+    return Margin(**{**entry, "knots": tuple((float(x), float(u)) for x, u in entry["knots"])})
 
 
 def unpack_ordered(entry: Mapping[str, Any]) -> Levels:

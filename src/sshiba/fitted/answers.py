@@ -63,8 +63,9 @@ class Answers:
             data = self._without_target(data, names[0], column)
         means, stds = {}, {}
         for name, (values, std) in self._predicted(data, names).items():
-            means[name] = to_user(self.fit.schema, name, self._likelihood(name).decide(values), index, asked=column)
-            stds[name] = std_to_user(self.fit.schema, name, std, index)
+            mean, spread = self._in_users_units(name, self._likelihood(name).decide(values), std)
+            means[name] = to_user(self.fit.schema, name, mean, index, asked=column, decoded=True)
+            stds[name] = std_to_user(self.fit.schema, name, spread, index)
         results = []
         for parts in (means, stds):
             if target is not None:
@@ -109,8 +110,11 @@ class Answers:
                 std = np.take_along_axis(std, decided[:, None], axis=1)
             else:
                 decided = np.where(seen, 0, decided)  # only holes are filled
-            filled[name] = fill(self.fit.schema, name, given[name], decided, index, beyond.get(name))
-            stds[name] = std_to_user(self.fit.schema, name, np.where(seen[:, : std.shape[1]], 0.0, std), index)
+            std = np.where(seen[:, : std.shape[1]], 0.0, std)
+            ends = to_numpy(coded.target) if name in beyond else None
+            mean, spread = self._in_users_units(name, decided, std, ends)
+            filled[name] = fill(self.fit.schema, name, given[name], mean, index, beyond.get(name), decoded=True)
+            stds[name] = std_to_user(self.fit.schema, name, spread, index)
         if is_one_table(views):
             whole = merge_columns(views, filled, views)
             unknown = pd.DataFrame(np.nan, index=views.index, columns=views.columns)
@@ -219,8 +223,16 @@ class Answers:
 
     def _at_limits(self, data: dict[str, CodedView]) -> dict[str, np.ndarray]:
         """The cells of each view of which only a limit is known, (n, D)."""
-        found = {name: self._likelihood(name).unknown(coded.target) for name, coded in data.items()}
-        return {name: to_numpy(cells) for name, cells in found.items() if cells is not None}
+        schema = self.fit.schema
+        found = {name: schema.types[name].at_limits(coded, schema.codings[name]) for name, coded in data.items()}
+        return {name: cells for name, cells in found.items() if cells is not None}
+
+    def _in_users_units(
+        self, name: str, values: np.ndarray, std: np.ndarray, ends: np.ndarray | None = None
+    ) -> tuple[np.ndarray, np.ndarray]:
+        """Decided values and standard deviations; `ends` is as in `View.decode_predicted`."""
+        schema = self.fit.schema
+        return schema.types[name].decode_predicted(np.asarray(values), std, schema.codings[name], ends)
 
     def _likelihood(self, name: str) -> Likelihood:
         return self.fit.spec.views[self.fit.schema.place(name)].likelihood

@@ -8,17 +8,27 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from ...core.arrays import to_numpy
+from ...core.arrays import array_namespace, like, to_numpy
 from ...core.coded import CodedView, shrink_mask
 from ...core.likelihoods import Censored, Gaussian, Likelihood
-from ..advice import Remedy
+from ...core.streamed import join_views
+from ..advice import DataError, Problem, Remedy
 from ..cells import observed_mask, read_numbers, refuse_cells, standardise
 from ..coding import Coding, plain_names
 from ..learned import NumberSummary
-from ..limits import Limits, as_intervals, beyond, check_limits, plain_limits
+from ..limits import Edges, Limits, as_intervals, beyond, check_limits, plain_limits
+from ..margin_choice import (
+    MarginSummary,
+    asked_margins,
+    check_margin,
+    choose_margins,
+    plain_margin,
+    summary_of,
+)
+from ..margins import DOMAINS, transform
 from ..sparse_tables import SparseTable, dense_if_small, refuse_odd, refuse_stored, standardise_stored, summarise
 from ..tensors import frames, standardise_there
-from ..wording import first_few
+from ..wording import first_few, quoted
 from .number_checks import refuse_empty, warn_constant
 from .view import View
 
@@ -50,11 +60,22 @@ class Real(View):
         place of a number the name of another column of the view may stand, which has the limit of each row (missing:
         none), and is then no feature. Predictions are of the quantity itself; `impute(beyond_limits=True)` also
         replaces values at a limit. With no training value at a limit the view is one without limits.
+    margin : "log", "logit", "box-cox", "auto" or "normal", or mapping of column to one, optional
+        The scale on which a column is nearly normal: its logarithm, that of its odds (shares between 0 and 1), a power
+        from 0 to 2 found by maximum likelihood, or what makes the column likeliest of these and none at all ("auto").
+        "normal" are the normal scores of its ranks: what is predicted stays within the values seen, and
+        `score` has no density to count. Predictions come back in the units of the data; weights, biases and noise are
+        those of the transformed column. `margins_` says what was chosen.
+    guess : "mean" or "median"
+        What stands for all that is possible where a margin bends the scale: the mean, which has the smallest squared
+        error, or the median, which has the smallest absolute one.
     """
 
     scale: bool = True
     noise: str = "feature"
     limits: Any = None
+    margin: Any = None
+    guess: str = "mean"
 
     latent = False
     takes_tensors = True
@@ -62,9 +83,14 @@ class Real(View):
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "limits", plain_limits(self.limits))
+        object.__setattr__(self, "margin", plain_margin(self.margin))
 
     def likelihood(self, coding: Coding) -> Likelihood:
-        return Censored(Limits.of(self.limits, coding.read_columns).limited) if coding.at_limits else Gaussian()
+        if not coding.has_intervals:
+            return Gaussian()
+        limited = Limits.of(self.limits, coding.read_columns).limited
+        tied = [margin.ties for margin in coding.margins] or [False] * len(limited)
+        return Censored(tuple(a or b for a, b in zip(limited, tied)))
 
     @property
     def noise_model(self) -> float | str:
@@ -84,26 +110,46 @@ class Real(View):
         super().check_options(name, n_features)
         if self.noise not in ("feature", "view"):
             raise ValueError(f"view {name!r}: noise must be 'feature' or 'view', not {self.noise!r}.")
+        if self.guess not in ("mean", "median"):
+            raise ValueError(f"view {name!r}: guess must be 'mean' or 'median', not {self.guess!r}.")
         if self.weight > 1:
             raise ValueError(
                 f"view {name!r}: weight {self.weight:g} on a real view equals {self.weight:g} exact copies "
                 "of it, and its noise precision would run away. Lower the weights of the other views instead."
             )
 
-    def learn(self, frame: pd.DataFrame, name: str) -> NumberSummary:
-        if self.limits is None:
+    def learn(self, frame: pd.DataFrame, name: str) -> NumberSummary | MarginSummary:
+        if self.limits is None and self.margin is None:
             return NumberSummary.of(plain_names(frame.columns), self._read(frame, name))
         columns = pd.Index(plain_names(frame.columns), dtype=object)
         check_limits(self.limits, columns, name)
         limits = Limits.of(self.limits, tuple(columns))
-        values = self._read(frame[list(limits.features)], name)
-        lower, upper = limits.edges(frame, name)
-        at_limits = sum(side.sum(axis=0) for side in beyond(values, lower, upper))
-        learned = NumberSummary.of(limits.features, np.clip(values, lower, upper))
-        return replace(learned, at_limits=at_limits, beside=limits.beside)
+        values = self._read(frame[list(limits.features)] if limits.beside else frame, name)
+        edges = limits.edges(frame, name)
+        sides, values = beyond(values, *edges), np.clip(values, *edges)
+        learned = NumberSummary.of(limits.features, values)
+        if self.limits is not None:
+            learned = replace(learned, at_limits=sum(side.sum(axis=0) for side in sides), beside=limits.beside)
+        check_margin(self.margin, limits.features, name, limits.limited)
+        asked = asked_margins(self.margin, limits.features)
+        return MarginSummary.of(learned, values, sides, asked) if any(asked) else learned
 
-    def make_coding(self, learned: NumberSummary, name: str) -> Coding:
-        """Centre each feature; scale each to unit variance, or all by one number."""
+    def make_coding(self, learned: NumberSummary | MarginSummary, name: str) -> Coding:
+        """Find the margins, centre each feature; scale each to unit variance, or all by one number."""
+        if isinstance(learned, NumberSummary):
+            return self._standard_coding(learned, name)
+        refuse_empty(learned.raw, name)
+        margins, refused = choose_margins(learned)
+        if refused:
+            d, kind = refused[0]
+            what = (
+                f"view {name!r}: column {quoted(learned.raw.features[d])} cannot have the margin {kind!r}, which is of"
+            )
+            raise DataError(Problem(f"{what} {DOMAINS[kind]}", (Remedy.MISSING, Remedy.OTHER_MARGIN)))
+        coding = self._standard_coding(summary_of(learned, margins), name)
+        return replace(coding, margins=tuple(margins)) if any(m.kind != "none" for m in margins) else coding
+
+    def _standard_coding(self, learned: NumberSummary, name: str) -> Coding:
         refuse_empty(learned, name)
         mean, std, constant = learned.mean, learned.std, learned.constant
         warn_constant(learned, name, constant)
@@ -130,53 +176,114 @@ class Real(View):
     def encode(self, frame: pd.DataFrame, name: str, coding: Coding, dtype: Any) -> CodedView:
         features = frame[list(coding.features)] if coding.beside else frame
         values = self._read(features, name)
-        target = standardise(values, coding.centre, coding.scale, dtype)
-        if target.size and max(float(target.max()), -float(target.min())) > FARTHEST:
+        edges = self._edges(frame, name, coding)
+        self._refuse_outside(features, name, values, edges, coding)
+        target = self._code(values, coding, dtype, edges)
+        if (
+            not coding.margins
+            and target.size
+            and np.max(np.abs(target), where=np.isfinite(target), initial=0) > FARTHEST
+        ):
             centre, scale = coding.centre, coding.scale
             far = f"far-off (over {FARTHEST:g} deviations)"
             refuse_cells(features, name, values, lambda v: np.abs(v - centre) / scale > FARTHEST, far, Remedy.UNITS)
-        cells = self._with_limits(values, target, coding, self._edges(frame, name, coding))
-        return CodedView(cells, shrink_mask(observed_mask(values)))
+        return CodedView(target, shrink_mask(observed_mask(values)))
 
     def encode_again(self, frame: pd.DataFrame, name: str, coding: Coding, dtype: Any, complete: bool) -> CodedView:
         values = read_numbers(frame[list(coding.features)] if coding.beside else frame, name, ())
         observed = None if complete else shrink_mask(observed_mask(values))
-        target = standardise(values, coding.centre, coding.scale, dtype, complete)
-        return CodedView(self._with_limits(values, target, coding, self._edges(frame, name, coding)), observed)
+        return CodedView(self._code(values, coding, dtype, self._edges(frame, name, coding), complete), observed)
 
     def encode_block(self, values: np.ndarray, coding: Coding, dtype: Any, complete: bool) -> CodedView:
-        observed, own = None if complete else shrink_mask(observed_mask(values)), not coding.at_limits
-        target = standardise(values, coding.centre, coding.scale, dtype, complete, own)
-        return CodedView(self._with_limits(values, target, coding, self._edges(pd.DataFrame(), "", coding)), observed)
+        observed = None if complete else shrink_mask(observed_mask(values))
+        edges = self._edges(pd.DataFrame(), "", coding)
+        return CodedView(self._code(values, coding, dtype, edges, complete, own=True), observed)
 
     def encode_tensor(self, tensor: Any, name: str, coding: Coding, dtype: Any) -> CodedView:
+        if coding.margins or coding.has_intervals:  # coded on the host, some rows at a time
+            parts = [self.encode(frame, name, coding, dtype) for frame in frames(tensor)]
+            whole = join_views(parts)
+            xp = array_namespace(tensor)
+            return CodedView(xp.astype(like(whole.target, tensor), getattr(xp, dtype)), whole.observed)
         target, observed = standardise_there(tensor, coding.centre, coding.scale, dtype)
         if not bool((abs(target) <= FARTHEST).all()):  # which cells they are, and what to do, is said on the host
             for frame in frames(tensor):
                 self.encode(frame, name, coding, dtype)
-        cells = self._with_limits(tensor, target, coding, self._edges(pd.DataFrame(), name, coding))
-        return CodedView(cells, None if bool(observed.all()) else shrink_mask(to_numpy(observed)))
+        return CodedView(target, None if bool(observed.all()) else shrink_mask(to_numpy(observed)))
 
-    def _edges(self, frame: pd.DataFrame, name: str, coding: Coding) -> tuple[np.ndarray, np.ndarray] | None:
+    def _edges(self, frame: pd.DataFrame, name: str, coding: Coding) -> Edges | None:
         return Limits.of(self.limits, coding.read_columns).edges(frame, name) if coding.at_limits else None
 
-    def _with_limits(
-        self, values: Any, target: Any, coding: Coding, edges: tuple[np.ndarray, np.ndarray] | None
-    ) -> Any:
-        """Coded values, or, where some of training were at a limit, where x lies."""
-        if edges is None:
+    def _code(
+        self,
+        values: np.ndarray,
+        coding: Coding,
+        dtype: Any,
+        edges: Edges | None,
+        complete: bool = False,
+        own: bool = False,
+    ) -> np.ndarray:
+        """Standardised values, transformed where columns have a margin; where some cells are known by an interval its
+        ends, (n, D, 2).
+        """
+        centre, scale = coding.centre, coding.scale
+        if not coding.margins and not coding.has_intervals:
+            return standardise(values, centre, scale, dtype, complete, own)
+        low = high = values
+        sides = None if edges is None else beyond(values, *edges)
+        if coding.margins:
+            low, high = transform(values if edges is None else np.clip(values, *edges), coding.margins)
+            if edges is not None:
+                edges = transform(edges[0], coding.margins)[0], transform(edges[1], coding.margins)[0]
+        target = standardise(low, centre, scale, dtype, complete)
+        if not coding.has_intervals:
             return target
-        lower, upper = ((edge - coding.centre) / coding.scale for edge in edges)
-        return as_intervals(target, beyond(values, *edges), lower, upper)
+        end = target if high is low else standardise(high, centre, scale, dtype, complete)
+        if edges is None or sides is None:
+            return np.stack([target, end], axis=-1)
+        lower, upper = ((side - centre) / scale for side in edges)
+        return as_intervals(target, end, sides, lower, upper)
+
+    def _refuse_outside(
+        self, features: pd.DataFrame, name: str, values: np.ndarray, edges: Edges | None, coding: Coding
+    ) -> None:
+        """Values that the margin of their column cannot have."""
+        for d, margin in enumerate(coding.margins):
+            side = (slice(None), slice(d, d + 1))
+            cells = values[side] if edges is None else np.clip(values[side], edges[0][side], edges[1][side])
+            refuse_cells(
+                *(features.iloc[:, d : d + 1], name, cells, lambda own, m=margin: ~m.allowed(own)),
+                f"impossible (margin {str(margin)!r} is of {DOMAINS[margin.kind]})",
+                *(Remedy.MISSING, Remedy.OTHER_MARGIN),
+            )
+
+    def at_limits(self, view: CodedView, coding: Coding) -> np.ndarray | None:
+        if not coding.at_limits:
+            return None
+        limited = np.array(Limits.of(self.limits, coding.read_columns).limited)
+        return to_numpy(self.likelihood(coding).unknown(view.target)) & limited
 
     def log_jacobian(self, view: CodedView, coding: Coding) -> float:
-        """Values at a limit have a probability, not a density, whatever the units."""
-        unknown = self.likelihood(coding).unknown(view.target)
-        at_limits = 0.0 if unknown is None else float(to_numpy(unknown).sum(axis=0) @ np.log(coding.scale))
-        return super().log_jacobian(view, coding) - at_limits
+        """Values at a limit have a probability, not a density, whatever the units; margins have a slope."""
+        at_limits = self.at_limits(view, coding)
+        total = super().log_jacobian(view, coding)
+        total -= 0.0 if at_limits is None else float(at_limits.sum(axis=0) @ np.log(coding.scale))
+        if not coding.margins:
+            return total
+        ranked = [feature for feature, margin in zip(coding.features, coding.margins) if not margin.has_density]
+        if ranked:
+            what = f"margin='normal' ({first_few(ranked)}) has ranks, and no density, so there is no score"
+            raise ValueError(f"{what}. Score a model with another margin.")
+        target = to_numpy(view.target if view.target.ndim == 2 else view.target[..., 0])
+        counted = view.seen_cells if at_limits is None else view.seen_cells & ~at_limits
+        for d, margin in enumerate(coding.margins):
+            u = coding.centre[d] + coding.scale[d] * target[counted[:, d], d].astype(np.float64)
+            total -= float(margin.log_slope(u).sum())
+        return total
 
     def without_sparse(self, value: Any, name: str) -> Any:
-        return value if self.limits is None else dense_if_small(value, name, "Real with limits")
+        plain = self.limits is None and self.margin is None
+        return value if plain else dense_if_small(value, name, "Real with limits or a margin")
 
     def learn_sparse(self, table: SparseTable, name: str) -> NumberSummary:
         refuse_odd(table, name, LARGEST)
@@ -200,4 +307,26 @@ class Real(View):
         return values
 
     def decode(self, values: np.ndarray, coding: Coding) -> np.ndarray:
-        return coding.centre + coding.scale * values.astype(np.float64)
+        u = coding.centre + coding.scale * values.astype(np.float64)
+        for d, margin in enumerate(coding.margins):
+            u[:, d] = margin.backward(u[:, d])
+        return u
+
+    def decode_predicted(
+        self, mean: np.ndarray, std: np.ndarray, coding: Coding, ends: np.ndarray | None = None
+    ) -> tuple[np.ndarray, np.ndarray]:
+        mean, std = mean.astype(np.float64), np.asarray(std, dtype=np.float64)
+        if not coding.margins:
+            return self.decode(mean, coding), coding.scale * std
+        u, spread = coding.centre + coding.scale * mean, coding.scale * std
+        found = np.empty((2, *u.shape))
+        for d, margin in enumerate(coding.margins):
+            found[:, :, d] = margin.moments(u[:, d], spread[:, d])
+            cut = np.zeros(len(u), dtype=bool) if ends is None else np.isinf(ends[:, d]).any(axis=1) & (std[:, d] > 0)
+            if cut.any() and margin.kind != "none":
+                edge = np.where(np.isinf(ends[cut, d, 0]), ends[cut, d, 1], ends[cut, d, 0])  # type: ignore[index]
+                edge = coding.centre[d] + coding.scale[d] * edge
+                found[:, cut, d] = margin.moments_beyond(u[cut, d], spread[cut, d], edge)
+            if self.guess == "median":
+                found[0, :, d] = margin.median(u[:, d])
+        return found[0], found[1]
