@@ -1,7 +1,7 @@
-"""Margins of real columns: errors of hidden cells with each, on tables of UCI and scikit-learn, a fifth of the cells hidden.
+"""Margins of real columns: errors of hidden cells, a fifth of all, on tables of UCI and scikit-learn.
 
 `rmse` is the squared error over that of each column's mean, `mae` the absolute error over that of its median, averaged
-over columns; `log_p` the log density of a hidden cell, nats, less that without a margin.
+over columns.
 """
 
 from __future__ import annotations
@@ -70,7 +70,9 @@ def main(quick: bool = False) -> list[Row]:
             took, rmse, mae = np.mean(figures, axis=0)
             note = f"rmse {rmse:.3f} ({rmse / plain[1] - 1:+.1%}), mae {mae:.3f} ({mae / plain[2] - 1:+.1%})"
             note += f"; {chosen}" if way == "auto" else ""
-            rows.append(Row("margins", f"{name}, {way}", "none", plain[0], took, None, note, {"rmse": rmse, "mae": mae}))
+            rows.append(
+                Row("margins", f"{name}, {way}", "none", plain[0], took, None, note, {"rmse": rmse, "mae": mae})
+            )
     return rows
 
 

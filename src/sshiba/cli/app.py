@@ -119,7 +119,9 @@ def fit(
         target = out or resume
         if target is None:
             raise ValueError("say where the model goes: -o model.sshiba.")
-        if resume is not None and (others := given_options("view", "limits", "components", "keep", "restarts", "seed")):
+        if resume is not None and (
+            others := given_options("view", "limits", "margin", "components", "keep", "restarts", "seed")
+        ):
             raise ValueError(f"--resume goes on with the settings of the model: leave out {', '.join(others)}.")
         check_target(target, force or target == resume)
         earlier = load(resume) if resume is not None else None

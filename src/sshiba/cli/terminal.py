@@ -40,6 +40,8 @@ OPTIONS = {
     Remedy.DATES: "make features of it with --dates features",
     Remedy.DAY_FIRST: "say --day-first or --month-first",
     Remedy.FEWER_LEVELS: "code it in fewer labels",
+    Remedy.MARGIN: "--margin auto may predict them better",
+    Remedy.OTHER_MARGIN: "give it another margin with --margin COLUMN=KIND, or limits with --limits COLUMN=lower,upper",
     Remedy.LEVELS: "give its levels in their order with --levels COLUMN=lowest,...,highest",
     Remedy.REAL: "make it numbers with --view NAME=columns:real",
     Remedy.SPELLINGS: "make them one with --normalise-labels",

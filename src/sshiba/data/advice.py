@@ -29,6 +29,7 @@ class Remedy(StrEnum):
     TWO_COLUMNS = "give real and imaginary parts as two columns"
     INFINITE = "replace them with NaN to treat them as missing"
     FLOATS = "use .astype(float) if digits may be lost"
+    MARGIN = "Real(margin='auto') may predict them better"
     OTHER_MARGIN = "give it another margin, or limits"
     UNITS = "check the units"
     ONE_EACH = "give one categorical view per column"

@@ -4,17 +4,20 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cache, cached_property
 from itertools import pairwise
 
 import numpy as np
-from scipy.special import expit, gammaincinv, logit, ndtri
+from scipy.special import expit, log_ndtr, logit, ndtri, ndtri_exp
+
+from ..core.likelihoods.interval import FAR, cut_normal
 
 KINDS = ("log", "logit", "box-cox", "normal")
 NODES, WEIGHTS = np.polynomial.hermite_e.hermegauss(40)
 WEIGHTS = WEIGHTS / WEIGHTS.sum()
-SHARES, SHARE_WEIGHTS = ((part + 1) / 2 for part in np.polynomial.legendre.leggauss(40))
-SHARE_WEIGHTS = SHARE_WEIGHTS / SHARE_WEIGHTS.sum()
+SHARES, SHARE_WEIGHTS = np.polynomial.legendre.leggauss(40)
+SHARES, SHARE_WEIGHTS = (SHARES + 1) / 2, SHARE_WEIGHTS / 2
+EDGES = np.linspace(-30.0, 30.0, 6001)
 DOMAINS = {
     "log": "numbers above 0",
     "logit": "shares between 0 and 1",
@@ -99,7 +102,8 @@ class Margin:
         if self.kind == "log" or (self.kind == "box-cox" and self.power == 0):
             return -u
         if self.kind == "logit":
-            return np.logaddexp(0, u) + np.logaddexp(0, -u)
+            with np.errstate(invalid="ignore"):
+                return np.logaddexp(0, u) + np.logaddexp(0, -u)
         if self.kind == "box-cox":
             with np.errstate(divide="ignore"):
                 return (self.power - 1) / self.power * np.log(np.maximum(1 + self.power * u, 0.0))
@@ -113,7 +117,8 @@ class Margin:
             first = self.backward(mean + std**2 / 2)
             spread = first * np.sqrt(np.expm1(np.minimum(std**2, 700.0)))
         else:
-            first, spread = self._average((self.backward(mean + std * node) for node in NODES), WEIGHTS)
+            parts = (self.backward(mean + std * node) for node in NODES)
+            first, spread = self._average(parts, WEIGHTS, self.backward(mean))
         return np.minimum(first, self.largest), spread
 
     @property
@@ -126,20 +131,27 @@ class Margin:
         return np.minimum(self.backward(mean), self.largest)
 
     def moments_beyond(self, mean: np.ndarray, std: np.ndarray, edge: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """The same where u lies beyond an edge: its distance from there is taken for a gamma variable."""
-        sign, distance = np.where(mean < edge, -1.0, 1.0), np.abs(mean - edge)
-        shape, scale = (distance / std) ** 2, std**2 / distance
-        return self._average(
-            (self.backward(edge + sign * scale * gammaincinv(shape, p)) for p in SHARES), SHARE_WEIGHTS
-        )
+        """The same of a normal u that is cut at an edge, where this is the mean and the deviation of what is left.
+
+        Of a standard normal below a, the distance of the mean from a, in deviations, rises with a: that tells a, and so
+        the normal before it was cut. Its quantiles are averaged.
+        """
+        sign = np.where(mean < edge, 1.0, -1.0)
+        distances, own_means, own_stds = _cut_moments()
+        a = np.interp(np.abs(mean - edge) / std, distances, EDGES)
+        scale = std / np.interp(a, EDGES, own_stds)
+        middle = mean - sign * scale * np.interp(a, EDGES, own_means)
+        log_mass = log_ndtr(a)
+        parts = (middle + sign * scale * ndtri_exp(np.log(share) + log_mass) for share in SHARES)
+        return self._average(map(self.backward, parts), SHARE_WEIGHTS, self.backward(mean))
 
     @staticmethod
-    def _average(values: Iterable[np.ndarray], weights: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        found = [np.zeros(()), np.zeros(())]
+    def _average(values: Iterable[np.ndarray], weights: np.ndarray, near: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """Mean and standard deviation; `near` is near the mean."""
+        first, second = np.zeros_like(near), np.zeros_like(near)
         for weight, x in zip(weights, values):
-            found = [found[0] + weight * x, found[1] + weight * x**2]
-        first, second = found
-        return first, np.sqrt(np.maximum(second - first**2, 0.0))
+            first, second = first + weight * (x - near), second + weight * (x - near) ** 2
+        return near + first, np.sqrt(np.maximum(second - first**2, 0.0))
 
     @property
     def ties(self) -> bool:
@@ -167,6 +179,13 @@ class Margin:
         low, high = u[place].copy(), u[place + 1].copy()
         low[place == 0], high[place == len(x) - 2] = -np.inf, np.inf
         return x[place], low, high
+
+
+@cache
+def _cut_moments() -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Of a standard normal below each of EDGES: the distance of its mean from there in deviations, mean, deviation."""
+    mean, var, _ = cut_normal(np.full_like(EDGES, -FAR), EDGES)
+    return (EDGES - mean) / np.sqrt(var), mean, np.sqrt(var)
 
 
 TIED = 0.01  # of the cells: values that share more ranks are known by an interval

@@ -28,6 +28,7 @@ from ..fitted.fitted import fitted_of
 from .hiding import features_of, hide_cells, keep_cells, of_all_columns, quiet_fit, take_rows, tellable_cells
 from .level_scores import level_log_likelihood, level_numbers, level_probabilities
 from .metrics import auc_mc, binary_log_likelihood, class_codes, class_log_likelihood, normal_log_likelihood
+from .number_scores import on_margins
 
 SCORES = ("log-likelihood", "auc")
 HIDDEN = ("rows", "cells")
@@ -192,6 +193,12 @@ def score_target(fitted: Any, given: Mapping[str, Any], target: str, truth: np.n
     if not fitted.views_[target].latent:
         mean, std = fitted.predict(given, target, return_std=True, use_target=True)
         shape = truth.shape
+        bent = on_margins(fitted, given, target, truth.astype(float))
+        if bent is not None:
+            ranked = np.isnan(bent.log_density[~np.isnan(bent.error)]).any()
+            if ranked:
+                raise ValueError("margin='normal' has ranks, and no density to score: tune another margin.")
+            return float(np.nanmean(bent.log_density))
         return normal_log_likelihood(truth.astype(float), np.reshape(mean, shape), np.reshape(std, shape))
     coding = fitted_of(fitted).schema.codings[target]
     if coding.ordered:

@@ -138,6 +138,11 @@ class Answers:
             if other != name
         }
 
+    def normal_predictions(self, views: Any, name: str) -> tuple[np.ndarray, np.ndarray]:
+        """Means and standard deviations of a view of numbers in the model's units, from all that is given."""
+        data, _ = self.read(views)
+        return self._predicted(data, [name])[name]
+
     def for_new_rows(self) -> Answers:
         """The same without what is known of the training rows, to be sent to other machines."""
         fit = self.fit

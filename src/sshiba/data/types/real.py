@@ -22,18 +22,20 @@ from ..margin_choice import (
     asked_margins,
     check_margin,
     choose_margins,
+    gain_per_cell,
     plain_margin,
     summary_of,
 )
 from ..margins import DOMAINS, transform
 from ..sparse_tables import SparseTable, dense_if_small, refuse_odd, refuse_stored, standardise_stored, summarise
 from ..tensors import frames, standardise_there
-from ..wording import first_few, quoted
+from ..wording import counted, first_few, quoted
 from .number_checks import refuse_empty, warn_constant
 from .view import View
 
 LARGEST = 1e303  # still leaves room for sums of a hundred thousand
 FARTHEST = 1e30  # deviations; float32 still holds them
+WORTH_SAYING = 0.1  # nats a cell by which a column is likelier on another scale
 SMALLEST_SCALE = 1e-6  # of the typical feature, below which unscaled ones drown
 
 
@@ -257,6 +259,20 @@ class Real(View):
                 *(Remedy.MISSING, Remedy.OTHER_MARGIN),
             )
 
+    def advise(self, frame: pd.DataFrame, name: str) -> Problem | None:
+        """Columns that are clearly likelier on another scale."""
+        if self.margin is not None:
+            return None
+        learned = replace(self, margin="auto").learn(frame, name)
+        assert isinstance(learned, MarginSummary)
+        margins = choose_margins(learned)[0]
+        gains = gain_per_cell(learned, margins)
+        skewed = [feature for feature, gain in zip(learned.raw.features, gains) if gain > WORTH_SAYING]
+        if not skewed:
+            return None
+        columns = f"{counted(len(skewed), 'column')} ({first_few(skewed, 5)})"
+        return Problem(f"view {name!r}: {columns} nearer to normal on another scale", (Remedy.MARGIN,))
+
     def at_limits(self, view: CodedView, coding: Coding) -> np.ndarray | None:
         if not coding.at_limits:
             return None
@@ -275,9 +291,9 @@ class Real(View):
             what = f"margin='normal' ({first_few(ranked)}) has ranks, and no density, so there is no score"
             raise ValueError(f"{what}. Score a model with another margin.")
         target = to_numpy(view.target if view.target.ndim == 2 else view.target[..., 0])
-        counted = view.seen_cells if at_limits is None else view.seen_cells & ~at_limits
+        densities = view.seen_cells if at_limits is None else view.seen_cells & ~at_limits
         for d, margin in enumerate(coding.margins):
-            u = coding.centre[d] + coding.scale[d] * target[counted[:, d], d].astype(np.float64)
+            u = coding.centre[d] + coding.scale[d] * target[densities[:, d], d].astype(np.float64)
             total -= float(margin.log_slope(u).sum())
         return total
 

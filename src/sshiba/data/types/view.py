@@ -114,6 +114,10 @@ class View(ABC):
         """
         return self.decode(mean, coding), std * (coding.scale if std.shape[1] == coding.width else 1.0)
 
+    def advise(self, frame: pd.DataFrame, name: str) -> Problem | None:
+        """Options that would suit the data better, where that is easily seen."""
+        return None
+
     def at_limits(self, view: CodedView, coding: Coding) -> np.ndarray | None:
         """The cells that are at a limit, (n, D) bool; None where there are no limits."""
         return None
