@@ -76,8 +76,8 @@ def probabilities_to_user(schema: Schema, name: str, values: np.ndarray, index: 
     return parts[place] if is_array else pd.DataFrame(parts[place], index=index, columns=pd.Index(list(own.values)))
 
 
-def std_to_user(schema: Schema, name: str, std: np.ndarray, index: pd.Index) -> Any:
-    """Standard deviations (or probabilities) per column, in the user's units, in the user's container.
+def std_to_user(schema: Schema, name: str, std: np.ndarray, index: pd.Index, decoded: bool = False) -> Any:
+    """Standard deviations (or probabilities) per column in the user's scale and container; `decoded` as in `to_user`.
 
     Those of the classes of a categorical view come as an array or frame of one column per class.
     """
@@ -85,6 +85,7 @@ def std_to_user(schema: Schema, name: str, std: np.ndarray, index: pd.Index) -> 
     values = np.asarray(std, dtype=np.float64)
     by_class = coding.levels is not None and values.shape[1] == coding.width
     names = coding.latent_index if by_class else coding.columns
+    values = values * (coding.scale if len(names) == coding.width and not decoded else 1.0)
     if coding.container in ("array", "vector"):
         return values if by_class or coding.container == "array" else values[:, 0]
     frame = labelled_frame(values, names, index)

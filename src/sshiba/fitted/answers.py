@@ -65,7 +65,7 @@ class Answers:
         for name, (values, std) in self._predicted(data, names).items():
             mean, spread = self._in_users_units(name, self._likelihood(name).decide(values), std)
             means[name] = to_user(self.fit.schema, name, mean, index, asked=column, decoded=True)
-            stds[name] = std_to_user(self.fit.schema, name, spread, index)
+            stds[name] = std_to_user(self.fit.schema, name, spread, index, decoded=True)
         results = []
         for parts in (means, stds):
             if target is not None:
@@ -114,7 +114,7 @@ class Answers:
             ends = to_numpy(coded.target) if name in beyond else None
             mean, spread = self._in_users_units(name, decided, std, ends)
             filled[name] = fill(self.fit.schema, name, given[name], mean, index, beyond.get(name), decoded=True)
-            stds[name] = std_to_user(self.fit.schema, name, spread, index)
+            stds[name] = std_to_user(self.fit.schema, name, spread, index, decoded=True)
         if is_one_table(views):
             whole = merge_columns(views, filled, views)
             unknown = pd.DataFrame(np.nan, index=views.index, columns=views.columns)
