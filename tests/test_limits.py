@@ -237,6 +237,22 @@ def test_rows_that_are_not_in_memory(tmp_path: Path, monkeypatch: pytest.MonkeyP
     np.testing.assert_allclose(*filled, atol=1e-6)
 
 
+def test_other_libraries() -> None:
+    """What lies beyond comes back in kind, also where there is no hole."""
+    polars, anndata = pytest.importorskip("polars"), pytest.importorskip("anndata")
+    given, limits = cut(numbers())
+    frame = pd.DataFrame(given, columns=list("abcde"), index=[f"r{i}" for i in range(N)])
+    named = {"abcde"[d]: pair for d, pair in limits.items()}
+    model = fit({"X": frame}, {"X": Real(limits=named)}, max_iter=10)
+    expected = model.impute({"X": frame}, beyond_limits=True)["X"].to_numpy()
+    assert (expected != given).any()
+    found = model.impute({"X": polars.DataFrame(frame)}, beyond_limits=True)["X"]
+    np.testing.assert_array_equal(found.to_numpy(), expected)
+    data = anndata.AnnData(frame)
+    np.testing.assert_array_equal(model.impute(data, beyond_limits=True).X, expected)
+    np.testing.assert_array_equal(model.impute(data).X, given)
+
+
 REFUSED = {
     "one number": ((3,), "limits must be a pair"),
     "text alone": ("low", "limits must be a pair"),

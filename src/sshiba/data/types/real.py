@@ -35,6 +35,7 @@ from .view import View
 
 LARGEST = 1e303  # still leaves room for sums of a hundred thousand
 FARTHEST = 1e30  # deviations; float32 still holds them
+MOST_CELLS = 2_000_000  # that are looked at for advice
 WORTH_SAYING = 0.1  # nats a cell by which a column is likelier on another scale
 SMALLEST_SCALE = 1e-6  # of the typical feature, below which unscaled ones drown
 
@@ -261,7 +262,7 @@ class Real(View):
 
     def advise(self, frame: pd.DataFrame, name: str) -> Problem | None:
         """Columns that are clearly likelier on another scale."""
-        if self.margin is not None:
+        if self.margin is not None or frame.size > MOST_CELLS:
             return None
         learned = replace(self, margin="auto").learn(frame, name)
         assert isinstance(learned, MarginSummary)
