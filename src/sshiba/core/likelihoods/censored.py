@@ -38,7 +38,6 @@ class Censored(Gaussian):
         """
         xp = array_namespace(y)
         cut, lo, hi = self._cells(target, y)
-        tau = tau + xp.zeros_like(y)
         root = xp.sqrt(tau)
         first, var, log_mass = _cut_where(cut, root * (lo - y), root * (hi - y))
         mean = xp.where(cut, y + first / root, lo)
