@@ -308,6 +308,7 @@ def test_command(tmp_path: Path) -> None:
         "fit", data, "--out", model, "--margin=a=log", "--margin=b=normal", "--limits=c=0.4,", "--view=e=e:real"
     )
     assert done.returncode == 0, done.stderr
+    assert "numeric: margins: log 1, normal 1; values at a limit in 1 column" in done.stderr
     view = load(model).views_["numeric"]
     assert view == Real(margin={"a": "log", "b": "normal"}, limits={"c": (0.4, None)})
     assert sshiba("impute", data, "--model", model, "--out", out).returncode == 0
@@ -355,6 +356,8 @@ def test_reported_and_exported(tmp_path: Path) -> None:
     given = pd.DataFrame(np.exp(latent()), columns=list("abcde"))
     model = fit({"x": given}, {"x": Real(margin="log")}, max_iter=10)
     model.report(tmp_path / "page.html", {"x": given}, fraction=0.1)
-    assert "Real" in (tmp_path / "page.html").read_text(encoding="utf-8")
-    if pytest.importorskip("h5py"):
-        model.to_mofa_hdf5(tmp_path / "model.hdf5")
+    assert "Real; margins: log 5" in (tmp_path / "page.html").read_text(encoding="utf-8")
+    h5py = pytest.importorskip("h5py")
+    model.to_mofa_hdf5(tmp_path / "model.hdf5")
+    with h5py.File(tmp_path / "model.hdf5") as file:
+        assert file["expectations/W/x"].shape == (model.n_components_, 5)

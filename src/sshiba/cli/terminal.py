@@ -151,6 +151,9 @@ def describe(model: SSHIBA, console: Console) -> None:
     ended = f"{how} after {counted(model.n_iter_, 'sweep')}, bound {model.fitted_.elbo:,.1f}"
     title = f"{rows}, {factors}{which}; {ended}"
     print_table(table[["view", "type"]].assign(size=sizes, **shares), title, console)
+    for name, coding in model.fitted_.schema.codings.items():
+        if coding.scales_in_words:
+            console.print(f"{name}: {coding.scales_in_words}", highlight=False, markup=False)
 
 
 def print_scores(scores: pd.DataFrame, title: str) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -104,6 +105,15 @@ class Coding:
     def is_labelled(self) -> bool:
         """Did the view come with names, as a frame or series?"""
         return self.container in ("frame", "series")
+
+    @property
+    def scales_in_words(self) -> str:
+        """Margins: log 5, logit 1; values at a limit in 2 columns. Of views without such columns empty."""
+        kinds = Counter(margin.kind for margin in self.margins if margin.kind != "none")
+        limited = sum(n > 0 for n in self.at_limits)
+        found = [f"margins: {', '.join(f'{kind} {n}' for kind, n in kinds.most_common())}"] if kinds else []
+        found += [f"values at a limit in {counted(limited, 'column')}"] if limited else []
+        return "; ".join(found)
 
     @property
     def size_in_words(self) -> str:
