@@ -237,6 +237,18 @@ def test_rows_that_are_not_in_memory(tmp_path: Path, monkeypatch: pytest.MonkeyP
     np.testing.assert_allclose(*filled, atol=1e-6)
 
 
+def test_on_a_device() -> None:
+    """The fit, and what lies beyond, are those of NumPy; also of ranks that are tied."""
+    pytest.importorskip("torch")
+    given, limits = cut(numbers())
+    given[:, 4] = np.round(given[:, 4])
+    view = Real(limits=limits, margin={4: "normal"})
+    host, there = (fit({"x": given}, {"x": view}, device=device, max_iter=15) for device in (None, "cpu"))
+    assert there.elbo_ == pytest.approx(host.elbo_, rel=1e-9)
+    filled = [model.impute({"x": given}, beyond_limits=True)["x"] for model in (host, there)]
+    np.testing.assert_allclose(*filled, rtol=1e-6)
+
+
 def test_other_libraries() -> None:
     """What lies beyond comes back in kind, also where there is no hole."""
     polars, anndata = pytest.importorskip("polars"), pytest.importorskip("anndata")

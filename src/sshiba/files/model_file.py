@@ -294,6 +294,9 @@ def pack_coding(coding: Coding) -> dict[str, Any]:
 
 def unpack_coding(entry: dict[str, Any], arrays: dict[str, np.ndarray]) -> Coding:
     categories = entry.get("categories")
+    by_column = [len(entry.get(name, ())) for name in ("at_limits", "margins")]
+    if any(n not in (0, len(entry["features"])) for n in by_column):
+        raise ModelFileError("its limits or margins are not those of its columns")
     return Coding(
         features=tuple(untagged(name) for name in entry["features"]),
         levels=None if entry["levels"] is None else tuple(untagged(level) for level in entry["levels"]),

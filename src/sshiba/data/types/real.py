@@ -252,6 +252,8 @@ class Real(View):
     ) -> None:
         """Values that the margin of their column cannot have."""
         for d, margin in enumerate(coding.margins):
+            if margin.kind in ("none", "normal"):
+                continue
             side = (slice(None), slice(d, d + 1))
             cells = values[side] if edges is None else np.clip(values[side], edges[0][side], edges[1][side])
             refuse_cells(
