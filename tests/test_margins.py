@@ -215,6 +215,9 @@ def test_normal_scores_with_ties(tmp_path: Path) -> None:
     model.save(tmp_path / "model")
     new = np.where(np.arange(5) == 4, np.nan, given)
     np.testing.assert_array_equal(load(tmp_path / "model").impute({"x": new})["x"], model.impute({"x": new})["x"])
+    two = fit({"x": np.column_stack([given[:, :3], given[:, 4] > 0.0])}, {"x": Real(margin="normal")}, max_iter=15)
+    coding = two.fitted_.schema.codings["x"]
+    assert two.noise_std_["x"][3] == pytest.approx(coding.scale[3], rel=1e-2)  # of two ranks it is held
     drawn = model.sample(200, random_state=0)["x"][:, 4]
     assert drawn.min() >= given[:, 4].min()
     assert drawn.max() <= given[:, 4].max()

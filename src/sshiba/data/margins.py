@@ -158,6 +158,11 @@ class Margin:
         """Has it values that are known by an interval?"""
         return any(a[0] == b[0] for a, b in pairwise(self.knots))
 
+    @property
+    def n_values(self) -> int:
+        """Of "normal": how many different x its knots have."""
+        return len({x for x, _ in self.knots})
+
     @cached_property
     def _columns(self) -> tuple[np.ndarray, np.ndarray]:
         x, u = np.array(self.knots).T

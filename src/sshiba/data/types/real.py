@@ -100,10 +100,12 @@ class Real(View):
         return self.noise
 
     def held_noise(self, coding: Coding) -> np.ndarray | None:
-        """Where all values are at a limit nothing tells the scale of x."""
-        if not coding.at_limits:
+        """Where all values are at a limit, or are one of two ranks, nothing tells the scale of x."""
+        if not coding.has_intervals:
             return None
-        return np.asarray(coding.at_limits) == coding.observed_per_feature
+        at_limits = np.asarray(coding.at_limits or [-1] * coding.width)
+        two = [margin.kind == "normal" and margin.n_values <= 2 for margin in coding.margins]
+        return (at_limits == coding.observed_per_feature) | np.array(two or [False] * coding.width)
 
     @classmethod
     def recognise(cls, frame: pd.DataFrame) -> str | None:
