@@ -9,7 +9,7 @@ import numpy as np
 
 from ..threads import in_chunks
 
-MIN_CHUNK = 20_000  # cells that are worth a thread
+MIN_CHUNK = 200_000  # cells that are worth a thread
 FAR_OUT, N_TERMS = 5.0, 60  # there the terms suffice for all digits
 
 

@@ -42,7 +42,7 @@ TABLE = _taylor_table()
 
 
 @numba.njit(inline="always", fastmath=FUSED)
-def _log_phi_and_rho(a: float, table: np.ndarray) -> tuple[float, float]:
+def log_phi_and_rho(a: float, table: np.ndarray) -> tuple[float, float]:
     if a >= LOWEST:
         near = min(a, HIGHEST)
         i = int((near - LOWEST) / SPACING + 0.5)
@@ -53,8 +53,8 @@ def _log_phi_and_rho(a: float, table: np.ndarray) -> tuple[float, float]:
             value = value * d + table[i, k]
         return value, slope
     inverse = 1 / (a * a)
-    series = inverse * (1 - inverse * (2.5 - inverse * (37 / 3)))
-    rho = -a * (1 + inverse * (1 - inverse * (2 - inverse * 10)))
+    series = inverse * (1 - inverse * (2.5 - inverse * (37 / 3 - inverse * (353 / 4))))
+    rho = -a * (1 + inverse * (1 - inverse * (2 - inverse * (10 - inverse * 74))))
     return -0.5 * a * a - log(-a) - 0.9189385332046727 - series, rho
 
 
@@ -63,7 +63,7 @@ def _log_integrand(u: float, delta: np.ndarray, table: np.ndarray) -> tuple[floa
     value, slope, curvature = -0.5 * u * u, -u, 1.0
     for j in range(delta.shape[0]):
         a = u + delta[j]
-        log_phi, rho = _log_phi_and_rho(a, table)
+        log_phi, rho = log_phi_and_rho(a, table)
         value += log_phi
         slope += rho
         curvature += min(max(rho * (rho + a), 0.0), 1.0)
@@ -118,7 +118,7 @@ def _integrate(
         weight[k] = -0.5 * node[k] * node[k] - top
     for j in range(len(delta)):
         for k in range(len(node)):
-            log_phi, rho[j, k] = _log_phi_and_rho(node[k] + delta[j], table)
+            log_phi, rho[j, k] = log_phi_and_rho(node[k] + delta[j], table)
             weight[k] += log_phi
     for k in range(len(node)):
         weight[k] = exp(weight[k]) * (left + (right - left) * grid[2, k])
@@ -176,7 +176,7 @@ def _two_classes(
 ) -> tuple[float, float]:
     """log ξ of a row and the trace of its Hessian, as `probit_integrals.two_class_curvature`."""
     a = (y[t] - y[1 - t]) / sqrt(2)
-    log_xi, rho = _log_phi_and_rho(a, table)
+    log_xi, rho = log_phi_and_rho(a, table)
     half = -0.5 * min(max(rho * (rho + a), 0.0), 1.0)
     step[t], step[1 - t] = rho / sqrt(2), -rho / sqrt(2)
     hessian[0, 0] = hessian[1, 1] = half
@@ -214,7 +214,7 @@ def _probabilities(y: np.ndarray, A: np.ndarray, std: np.ndarray, draws: np.ndar
                 x = bottom + node * (top - bottom) / (N_ARGMAX - 1)
                 log_product = 0.0
                 for j in range(n_classes):
-                    log_phi, rho[j] = _log_phi_and_rho((x - centre[j]) * inverse[j], table)
+                    log_phi, rho[j] = log_phi_and_rho((x - centre[j]) * inverse[j], table)
                     log_product += log_phi
                 product = exp(log_product)
                 for j in range(n_classes):
