@@ -6,9 +6,10 @@ from dataclasses import dataclass, field, replace
 
 import numpy as np
 import oracle
+import pandas as pd
 
 from sshiba.core.coded import CodedView
-from sshiba.core.likelihoods import Gaussian, Interval, Logistic, MultinomialProbit, Threshold
+from sshiba.core.likelihoods import Censored, Gaussian, Interval, Logistic, MultinomialProbit, Threshold
 from sshiba.core.spec import ModelSpec, Priors, ViewSpec, view_spec
 from sshiba.core.start import random_posterior
 from sshiba.core.state import Fixed, Gamma, Posterior, ViewPosterior, WeightCovariance
@@ -51,6 +52,8 @@ def spec_of(
 def coding_of(view: View, d: int) -> Coding:
     """How data of `draw_view` are coded: ordinal columns have 2, 3, 4, 5, 2 ... levels, some of them rare."""
     coding = unit_coding(tuple(range(d)), np.ones(d))
+    if isinstance(view, Real) and view.limits is not None:
+        return replace(coding, at_limits=(1,) * d, observed_per_feature=np.full(d, 2))
     if not isinstance(view, Ordinal):
         return coding
     counts = [(4, 1, 3, 2, 5)[: 2 + column % 4] for column in range(d)]
@@ -61,6 +64,9 @@ def draw_view(view: View, n: int, d: int, holes: str, rng: np.random.Generator) 
     """Data of a view type; `holes` is "none", "rows" or "cells". Every feature keeps an observed cell."""
     if isinstance(view, Real):
         target = rng.standard_normal((n, d)) @ rng.standard_normal((d, d)) / np.sqrt(d)
+        if view.limits is not None:
+            coding = replace(coding_of(view, d), centre=np.zeros(d), scale=np.ones(d))
+            target = view.encode(pd.DataFrame(target), "x", coding, "float64").target
     elif isinstance(view, Binary):
         target = (rng.random((n, d)) < rng.random(d)).astype(float)
     elif isinstance(view, Categorical):
@@ -76,6 +82,8 @@ def draw_view(view: View, n: int, d: int, holes: str, rng: np.random.Generator) 
         return CodedView(target, None)
     observed = rng.random((n, 1 if holes == "rows" else d)) < 0.7
     observed[rng.integers(0, n)] = True
+    if target.ndim == 3:
+        return CodedView(target, None).with_only(np.broadcast_to(observed, (n, d)))
     return CodedView(target * observed if target.ndim == 2 else target * observed[:, 0], observed)
 
 
@@ -114,11 +122,14 @@ KINDS = {
     Threshold: "probit",
     MultinomialProbit: "categorical",
     Interval: "interval",
+    Censored: "interval",
 }
 
 
-def interval_ends(likelihood: Interval, target: np.ndarray) -> np.ndarray:
+def interval_ends(likelihood: Interval | Censored, target: np.ndarray) -> np.ndarray:
     """Where the x of each cell lies, (N, D, 2)."""
+    if isinstance(likelihood, Censored):
+        return target
     ends = np.array([pair for cuts in likelihood.cuts for pair in zip((-np.inf, *cuts), (*cuts, np.inf))])
     return ends[target]
 

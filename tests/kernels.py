@@ -30,10 +30,12 @@ VIEWS: dict[str, list[View]] = {
     "real": [Real(select_features=True), Real(noise="view", weight=0.5)],
     "binary": [Binary(weight=2.0), Binary(noise="learned"), Binary(link="logit")],
     "categorical": [Categorical(weight=0.5), Categorical()],
+    "limits": [Real(), Real(limits=(-0.5, 0.4)), Real(limits={1: (None, 0.0)}, noise="view")],
     "ordinal": [Real(), Ordinal(weight=2.0), Ordinal(noise="view")],
     "all": [Real(select_features=True), Real(noise="view"), Binary(weight=2.0), Categorical()],
 }
-WIDTHS = {"real": [5, 4], "binary": [5, 4, 4], "categorical": [5, 2], "ordinal": [3, 5, 4], "all": [5, 4, 4, 3]}
+WIDTHS = {"real": [5, 4], "limits": [3, 4, 5], "binary": [5, 4, 4], "categorical": [5, 2], "ordinal": [3, 5, 4]}
+WIDTHS["all"] = [5, 4, 4, 3]
 STEPS = 3
 FEW_ROWS = 1500  # bytes of two to five rows
 every_kind = pytest.mark.parametrize("kind", VIEWS)

@@ -31,7 +31,7 @@ class OracleView:
     """One view: data, options, and every q that belongs to it (N rows, D features or classes, K factors)."""
 
     kind: str  # "real", "logit", "probit", "interval" or "categorical"
-    target: np.ndarray  # real, binary: (N, D), holes 0; interval: (N, D, 2), its ends; categorical: (N,) codes
+    target: np.ndarray  # real, binary: (N, D), holes 0; interval: (N, D, 2), its ends, or x twice; categorical: (N,)
     observed: np.ndarray  # (N, D) bool; categorical: D classes, each row all True or all False
     weight: float
     noise: str  # "feature", "view" or "fixed"
@@ -307,7 +307,8 @@ def start_x(view: OracleView, missing: str) -> OracleView:
     for n in range(n_rows):
         for d in range(width):
             if view.observed[n, d] and view.kind == "interval":
-                y[n, d] = truncnorm(*view.target[n, d]).mean()
+                lo, hi = view.target[n, d]
+                y[n, d] = truncnorm(lo, hi).mean() if lo < hi else lo
             elif view.observed[n, d] and view.kind in BY_CELL:
                 y[n, d] = 2.5 * (2 * view.target[n, d] - 1)
             elif view.observed[n, d] and view.kind == "categorical":
@@ -328,7 +329,7 @@ def cell_x(kind: str, t: Any, y: float, tau: float, xi: float) -> Cell:
     if kind == "probit":
         return cut_x((0.0, np.inf) if t else (-np.inf, 0.0), y, tau)
     if kind == "interval":
-        return cut_x(t, y, tau)
+        return cut_x(t, y, tau) if t[0] < t[1] else Cell(t[0], 0.0, 0.0, 1.0)
     mean, var, xi = binary_x(t, y, tau, xi)
     return Cell(mean, var, binary_bound(t, mean, var, xi), xi)
 

@@ -41,10 +41,13 @@ def view_and_width(draw: st.DrawFn) -> tuple:
     }
     weight = draw(st.sampled_from([1.0, 0.3, 0.05]))
     heavy = draw(st.sampled_from([1.0, 0.3, 4.0]))
-    kind = draw(st.sampled_from(["real", "real, one noise", "binary", "binary, learned", "categorical", "ordinal"]))
+    kinds = ["real", "real, one noise", "limits", "binary", "binary, learned", "categorical", "ordinal"]
+    kind = draw(st.sampled_from(kinds))
+    limits = draw(st.sampled_from([(-0.5, None), (-0.2, 0.3), {0: (None, 0)}]))
     view = {
         "real": Real(weight=weight, **shared),
         "real, one noise": Real(noise="view", weight=weight, **shared),
+        "limits": Real(weight=weight, limits=limits, **shared),
         "binary": Binary(weight=heavy, noise=draw(st.sampled_from([0.5, 1.0, 3.0])), **shared),
         "binary, learned": Binary(weight=weight, noise="learned", **shared),
         "categorical": Categorical(weight=heavy, **shared),

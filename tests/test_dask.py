@@ -235,3 +235,18 @@ def test_bytes_of_a_sweep_do_not_depend_on_the_rows(client: Client) -> None:
     assert few_counted == many_counted
     assert many == pytest.approx(few, rel=0.2)  # heartbeats and measured times are in it
     assert many < 24_000 * 8  # not even one number for each row
+
+
+@pytest.mark.parametrize(
+    "view", [Real(limits=(0.5, 4.0), margin="auto"), Real(margin="normal")], ids=["limits", "ranks"]
+)
+def test_limits_and_margins(view: Real) -> None:
+    """Learned and coded on the workers: the fit of the same rows in memory, and answers beyond the limits."""
+    x = np.round(np.exp(make_views(n=80)["X"][:, :4] / 2), 2) + 0.01
+    ours, theirs = (
+        fit({"x": data}, views={"x": view}, max_iter=5, search=None) for data in (da.from_array(x, chunks=(30, -1)), x)
+    )
+    assert ours.margins_ == theirs.margins_
+    assert ours.elbo_ == pytest.approx(theirs.elbo_, rel=1e-9)
+    lazy = ours.impute({"x": da.from_array(x, chunks=(30, -1))}, beyond_limits=True)["x"]
+    np.testing.assert_allclose(np.asarray(lazy), theirs.impute({"x": x}, beyond_limits=True)["x"], rtol=1e-6)

@@ -12,6 +12,7 @@ from scipy.stats import norm
 
 from sshiba.core.likelihoods import (
     LIKELIHOODS,
+    Censored,
     Gaussian,
     Interval,
     Logistic,
@@ -36,7 +37,7 @@ from sshiba.data.types import VIEW_TYPES
 
 def test_no_likelihood_escapes_the_list() -> None:
     """A new likelihood needs its witness here: its local bound against the evidence of one cell."""
-    assert set(LIKELIHOODS) == {Gaussian, Interval, Logistic, MultinomialProbit, Threshold}
+    assert set(LIKELIHOODS) == {Censored, Gaussian, Interval, Logistic, MultinomialProbit, Threshold}
     assert {type(view().likelihood(coding_of(view(), 3))) for view in VIEW_TYPES.values()} <= set(LIKELIHOODS)
 
 

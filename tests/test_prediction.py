@@ -13,7 +13,7 @@ from scipy.stats import norm, truncnorm
 from sshiba.core import latent_step
 from sshiba.core.bound import elbo
 from sshiba.core.global_step import global_step
-from sshiba.core.likelihoods import Gaussian, Interval, Likelihood, Threshold
+from sshiba.core.likelihoods import Censored, Interval, Likelihood, Threshold
 from sshiba.core.local_step import prepare_z, update_z
 from sshiba.core.messages import make_messages
 from sshiba.core.predictive import predictive_x
@@ -86,6 +86,7 @@ BOUND_CASES: dict[str, list[View]] = {
     "categorical": [Categorical()],
     "categorical, selected, weighted": [Categorical(select_features=True, weight=3.0), Real()],
     "ordinal": [Ordinal(), Real()],
+    "limits": [Real(limits=(-0.5, 0.5)), Real()],
     "ordinal, one noise, weighted": [Ordinal(noise="view", weight=2.0)],
     "all": [
         Real(weight=0.5),
@@ -167,7 +168,7 @@ def draw_x(problem: Problem, i: int, before: Posterior, old: Local, new: Local, 
     x, ratios = [], []
     for _ in range(copies):
         mean, var = (np.where(is_hole, value, np.zeros(shape)) for value in (y if y.ndim == 2 else 0.0, 1 / tau))
-        if isinstance(spec.likelihood, Gaussian):
+        if not spec.likelihood.latent:
             mean = np.where(observed, data.target, mean)
         one = mean + np.sqrt(var) * rng.standard_normal((N_DRAWS, *shape))
         ratio = -norm.logpdf(one, mean, np.sqrt(np.where(var > 0, var, 1.0)))[:, var > 0].sum(1)
@@ -217,9 +218,12 @@ def draw_latent(
     ratio = np.zeros(N_DRAWS)
     for n, d in np.argwhere(observed) if not likelihood.whole_rows else ():
         tau = precision[n, d, d]
-        if isinstance(likelihood, Threshold | Interval):  # N(y, 1/tau) on the side, or in the interval, of t
-            if isinstance(likelihood, Interval):
+        if isinstance(likelihood, Threshold | Interval | Censored):  # N(y, 1/tau) on the side, or in the interval, of t
+            if isinstance(likelihood, Interval | Censored):
                 side = interval_ends(likelihood, target)[n, d]
+                if side[0] == side[1]:
+                    x[:, n, d] = side[0]
+                    continue
             else:
                 side = (0.0, np.inf) if target[n, d] else (-np.inf, 0.0)
             cut = truncnorm(*((edge - y[n, d]) * np.sqrt(tau) for edge in side), loc=y[n, d], scale=tau**-0.5)

@@ -494,8 +494,10 @@ class SSHIBA(BaseEstimator):
         """
         return Answers(fitted_of(self)).predict_proba(views, target, use_target)
 
-    def impute(self, views: Any, return_std: bool = False) -> Any:
+    def impute(self, views: Any, return_std: bool = False, beyond_limits: bool = False) -> Any:
         """The same dict or table, observed cells untouched and holes filled; with `return_std` also the deviations.
+
+        `beyond_limits`: values at a limit (`Real(limits=...)`) are replaced, too, by their means beyond it.
 
         The standard deviation of an observed cell is 0; that of a filled label is that of "the label is right"; that
         of a level is in levels, counted 0, 1, 2 ...; in
@@ -505,7 +507,7 @@ class SSHIBA(BaseEstimator):
         polars and Arrow come back as such; MuData and AnnData as copies in which the holes of X are filled, and rows
         that a modality lacks are not added.
         """
-        return Answers(fitted_of(self)).impute(views, return_std)
+        return Answers(fitted_of(self)).impute(views, return_std, beyond_limits)
 
     def influence(self, target: Any) -> dict[str, pd.Series]:
         """How much each feature of the other views moves the prediction of a target: view -> Series, larger = more.

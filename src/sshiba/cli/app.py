@@ -119,7 +119,9 @@ def fit(
         target = out or resume
         if target is None:
             raise ValueError("say where the model goes: -o model.sshiba.")
-        if resume is not None and (others := given_options("view", "components", "keep", "restarts", "seed")):
+        if resume is not None and (
+            others := given_options("view", "limits", "margin", "components", "keep", "restarts", "seed")
+        ):
             raise ValueError(f"--resume goes on with the settings of the model: leave out {', '.join(others)}.")
         check_target(target, force or target == resume)
         earlier = load(resume) if resume is not None else None
@@ -167,6 +169,9 @@ def impute(
         str | None, typer.Option(help="File for the standard deviations: 0 for seen cells, none for strange columns.")
     ] = None,
     model: Annotated[str | None, typer.Option(help="Model file; without it one is fitted to the table itself.")] = None,
+    beyond_limits: Annotated[
+        bool, typer.Option("--beyond-limits", help="Values at a limit are replaced, too, by their means beyond it.")
+    ] = False,
     fit_rows: Annotated[int, typer.Option(min=100, help="Rows that are fitted of a text file over 200 MB.")] = 20_000,
     unseen: Unseen = UnseenLabels.missing,
     force: Force = False,
@@ -190,12 +195,12 @@ def impute(
         if isinstance(given, LongTable):
             check_growing(given, out, std)
             say_long(given)
-            impute_long(given, fitting, used, fit_rows, out, std)
+            impute_long(given, fitting, used, fit_rows, out, std, beyond_limits)
         elif isinstance(given, FileViews):
             known = given if used is None else given.called(list(used.views_))
-            impute_views(known, fitting, used, out, std)
+            impute_views(known, fitting, used, out, std, beyond_limits)
         else:
-            impute_tables(given, fitting, used, out, std)
+            impute_tables(given, fitting, used, out, std, beyond_limits)
 
 
 @app.command(

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import enum
-import fnmatch
 import inspect
 import shlex
 import typing
@@ -11,16 +10,15 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, fields
 from typing import Annotated, Any
 
-import pandas as pd
 import typer
 from typer.core import TyperCommand, TyperGroup
 
-from ..data.sources import RowSource
-from ..data.types import VIEW_TYPES, Ordinal
+from ..data.types import VIEW_TYPES
 from ..estimator import SSHIBA
 from ..files.formats import ENDINGS
 from ..files.reading_options import DATES, Reading
 from ..fitted.search import KEEP
+from .column_options import MARGINS, parse_view, with_levels, with_numbers
 from .terminal import plain_errors, running
 
 
@@ -46,8 +44,6 @@ Unseen = Annotated[
 ]
 Force = Annotated[bool, typer.Option("--force", help="Overwrite files.")]
 
-LEVELS_VIEW = "ordinal"  # of the columns of --levels that are in no --view
-
 
 @dataclass(frozen=True)
 class Fitting:
@@ -55,6 +51,8 @@ class Fitting:
 
     view: Sequence[str] = ()  # NAME=columns:type
     levels: Sequence[str] = ()  # COLUMN=lowest,...,highest
+    limits: Sequence[str] = ()  # COLUMN=lower,upper
+    margin: Sequence[str] = ()  # KIND, or COLUMN=KIND
     components: int = 50
     keep: str | None = None
     restarts: int = 1
@@ -67,10 +65,11 @@ class Fitting:
 
     def model(self, given: Any) -> SSHIBA:
         """The model that is to be fitted to `given`."""
-        views = with_levels(dict(parse_view(text, given) for text in self.view), self.levels, given) or None
-        model = SSHIBA(self.components, views, self.restarts, keep=self.keep, device=self.device, engine=self.engine())
+        views = with_levels(dict(parse_view(text, given) for text in self.view), self.levels, given)
+        views = with_numbers(views, self.limits, self.margin, given)
+        model = SSHIBA(self.components, views or None, self.restarts, keep=self.keep, engine=self.engine())
         limits = {"max_time": self.max_time, "max_memory": self.max_memory}
-        return model.set_params(random_state=self.seed, n_jobs=self.jobs, **limits)
+        return model.set_params(random_state=self.seed, n_jobs=self.jobs, device=self.device, **limits)
 
     def going_on(self, earlier: SSHIBA) -> SSHIBA:
         """An interrupted model, with what may be another now."""
@@ -144,6 +143,21 @@ OPTIONS: dict[type, dict[str, Any]] = {
             typer.Option(
                 help="COLUMN=lowest,...,highest: ordered levels, which make the column ordinal (again for more).",
                 metavar="COLUMN=LEVELS",
+            ),
+        ],
+        "limits": Annotated[
+            list[str] | None,
+            typer.Option(
+                help="COLUMN=lower,upper: values at a limit are known only to lie beyond it; either may be empty, or "
+                "the name of a column that has the limit of each row (again for more).",
+                metavar="COLUMN=LIMITS",
+            ),
+        ],
+        "margin": Annotated[
+            list[str] | None,
+            typer.Option(
+                help=f"KIND or COLUMN=KIND: the scale of columns of numbers, {', '.join(MARGINS)} (again for more).",
+                metavar="KIND",
             ),
         ],
         "components": Annotated[int, typer.Option(min=1, help="The most factors.")],
@@ -264,60 +278,3 @@ class Command(PlainHelp, TyperCommand):
 
 class Commands(PlainHelp, TyperGroup):
     """All commands."""
-
-
-def parse_view(text: str, given: Any) -> tuple[str, Any]:
-    """NAME=columns:type; the type may be left out, and for files with views of their own the columns, too."""
-    name, equals, rest = text.partition("=")
-    columns, _, kind = rest.partition(":")
-    if not equals or not name or not rest:
-        raise ValueError(f"--view {text!r}: write NAME=columns:type, such as blood=hb,wbc:real.")
-    if isinstance(given, RowSource):
-        given = given.outline
-    if not isinstance(given, pd.DataFrame):
-        return name, _view_type(kind or columns, text)
-    found: list[str] = []
-    for pattern in columns.split(","):
-        names = [c for c in map(str, given) if c == pattern or fnmatch.fnmatchcase(c, pattern)]
-        if not names:
-            raise ValueError(f"--view {text!r}: there is no column {pattern!r}.")
-        found += [column for column in names if column not in found]
-    return name, (found, _view_type(kind, text)) if kind else found
-
-
-def with_levels(views: dict[str, Any], texts: Sequence[str], given: Any) -> dict[str, Any]:
-    """The views with the levels of --levels: of the ordinal view that has the column, else of one for all others."""
-    if not texts:
-        return views
-    outline = given.outline if isinstance(given, RowSource) else given
-    if not isinstance(outline, pd.DataFrame):
-        raise ValueError("--levels needs one table, whose columns have names.")
-    levels = dict(parse_levels(text, outline) for text in texts)
-    named: set[Any] = set()
-    for name, said in views.items():
-        columns, kind = said if isinstance(said, tuple) else (said, None)
-        own = {column: levels[column] for column in columns if column in levels}
-        if own and kind not in (None, "ordinal"):
-            raise ValueError(f"--levels: {next(iter(own))!r} is in view {name!r}, which is {kind}, not ordinal.")
-        views[name] = (columns, Ordinal(levels=own)) if own else said
-        named |= set(own)
-    rest = {column: own for column, own in levels.items() if column not in named}
-    return views | ({LEVELS_VIEW: (list(rest), Ordinal(levels=rest))} if rest else {})
-
-
-def parse_levels(text: str, outline: pd.DataFrame) -> tuple[str, list]:
-    """COLUMN=lowest,...,highest; levels of a column of numbers as numbers."""
-    column, equals, rest = text.partition("=")
-    found = [level.strip() for level in rest.split(",")]
-    if not equals or len(found) < 2 or not all(found):
-        raise ValueError(f"--levels {text!r}: write COLUMN=lowest,...,highest, such as pain=none,some,much.")
-    if column not in outline:
-        raise ValueError(f"--levels {text!r}: there is no column {column!r}.")
-    is_number = pd.api.types.is_numeric_dtype(outline[column].dtype)
-    return column, [float(level) for level in found] if is_number else found
-
-
-def _view_type(kind: str, text: str) -> str:
-    if kind not in VIEW_TYPES:
-        raise ValueError(f"--view {text!r}: {kind!r} is no view type; there are {', '.join(VIEW_TYPES)}.")
-    return kind

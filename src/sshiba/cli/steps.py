@@ -140,19 +140,21 @@ def n_cells(part: Any) -> int:
 # ------------------------------------------------------------------------------------------------------ filling
 
 
-def impute_tables(given: Any, fitting: Fitting, model: SSHIBA | None, out: str, std: str | None) -> None:
+def impute_tables(
+    given: Any, fitting: Fitting, model: SSHIBA | None, out: str, std: str | None, beyond: bool = False
+) -> None:
     """Tables, or files of views, which come back in their own form; without a model one is fitted to them."""
     values = values_of(given)
     used = model or fitted(values, fitting)
     if not isinstance(given, FileTable):
         views = as_views(given)
-        filled, deviations = used.impute(views, return_std=True)
+        filled, deviations = used.impute(views, return_std=True, beyond_limits=beyond)
         write_views(given, filled, out)
         if std is not None:
             write_views(given, deviations, std)
         say_filled(sum(count_holes(part) for part in views.values()), sum(map(n_cells, views.values())))
         return
-    filled, deviations = used.impute(values, return_std=True)
+    filled, deviations = used.impute(values, return_std=True, beyond_limits=beyond)
     table, rounded = given.filled(filled)
     write(table, out, given.dialect, given.sheet)
     if std is not None:
@@ -161,7 +163,7 @@ def impute_tables(given: Any, fitting: Fitting, model: SSHIBA | None, out: str, 
 
 
 def n_filled(table: FileTable, found: pd.DataFrame) -> int:
-    return int((table.own.isna() & found[list(table.own)].notna()).to_numpy().sum())
+    return sum(int(table.changed(name, found).sum()) for name in table.own)
 
 
 def count_holes(part: Any) -> int:
@@ -175,7 +177,13 @@ def say_filled(n_holes: int, n_cells: int, rounded: Sequence[Any] = ()) -> None:
 
 
 def impute_long(
-    long: LongTable, fitting: Fitting, model: SSHIBA | None, fit_rows: int, out: str, std: str | None
+    long: LongTable,
+    fitting: Fitting,
+    model: SSHIBA | None,
+    fit_rows: int,
+    out: str,
+    std: str | None,
+    beyond: bool = False,
 ) -> None:
     """Part by part; the files appear when all of them are done."""
     n_rows = long.total_rows
@@ -191,7 +199,7 @@ def impute_long(
     dialect = dialect_of(long)
     with RowsBar("filling", n_rows) as bar, growing(out, dialect) as add, growing(std, dialect) as add_std:
         for _, part in long.parts_of_whole():
-            filled, deviations = used.impute(part.values, return_std=True)
+            filled, deviations = used.impute(part.values, return_std=True, beyond_limits=beyond)
             table, rounded = part.filled(filled)
             add(table)
             add_std(part.deviations(deviations))
@@ -201,7 +209,9 @@ def impute_long(
     say_filled(n_holes, cells, list(all_rounded))
 
 
-def impute_views(given: FileViews, fitting: Fitting, model: SSHIBA | None, out: str, std: str | None) -> None:
+def impute_views(
+    given: FileViews, fitting: Fitting, model: SSHIBA | None, out: str, std: str | None, beyond: bool = False
+) -> None:
     """Views in files, part by part."""
     used = model or fitted(given.views, fitting)
     n_holes = cells = 0
@@ -211,7 +221,7 @@ def impute_views(given: FileViews, fitting: Fitting, model: SSHIBA | None, out: 
         growing_views(given, std) as add_std,
     ):
         for part in given.parts():
-            filled, deviations = used.impute(part, return_std=True)
+            filled, deviations = used.impute(part, return_std=True, beyond_limits=beyond)
             add(filled)
             add_std(deviations)
             n_holes += sum(count_holes(view) for view in part.values())

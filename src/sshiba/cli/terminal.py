@@ -40,6 +40,8 @@ OPTIONS = {
     Remedy.DATES: "make features of it with --dates features",
     Remedy.DAY_FIRST: "say --day-first or --month-first",
     Remedy.FEWER_LEVELS: "code it in fewer labels",
+    Remedy.MARGIN: "--margin auto may predict them better",
+    Remedy.OTHER_MARGIN: "give it another margin with --margin COLUMN=KIND, or limits with --limits COLUMN=lower,upper",
     Remedy.LEVELS: "give its levels in their order with --levels COLUMN=lowest,...,highest",
     Remedy.REAL: "make it numbers with --view NAME=columns:real",
     Remedy.SPELLINGS: "make them one with --normalise-labels",
@@ -149,6 +151,9 @@ def describe(model: SSHIBA, console: Console) -> None:
     ended = f"{how} after {counted(model.n_iter_, 'sweep')}, bound {model.fitted_.elbo:,.1f}"
     title = f"{rows}, {factors}{which}; {ended}"
     print_table(table[["view", "type"]].assign(size=sizes, **shares), title, console)
+    for name, coding in model.fitted_.schema.codings.items():
+        if coding.scales_in_words:
+            console.print(f"{name}: {coding.scales_in_words}", highlight=False, markup=False)
 
 
 def print_scores(scores: pd.DataFrame, title: str) -> None:

@@ -18,8 +18,8 @@ RowPlaces = slice | np.ndarray  # which rows of a view
 class CodedView:
     """One view of aligned rows, in the model's units.
 
-    `target` is (N, D) standardised (real), 0 / 1 (binary) or numbers of levels (ordinal), or (N,) class codes; 0 at
-    holes.
+    `target` is (N, D) standardised (real), 0 / 1 (binary) or numbers of levels (ordinal), or (N,) class codes; of
+    a view of numbers some of which are known by an interval (N, D, 2), its ends; 0 at holes.
     `observed` is None (complete), (N, 1) bool (whole rows missing) or (N, D) bool (single cells missing).
     """
 
@@ -89,11 +89,21 @@ class CodedView:
             return self.take(np.full(len(self.target), -1))
         return CodedView(zeros(self.target.shape, self.target), np.zeros((len(self.target), 1), dtype=bool))
 
+    @property
+    def seen_cells(self) -> np.ndarray:
+        """Which cells are observed, (N, D) bool; of classes (N, 1)."""
+        shape = (len(self.target), 1 if self.target.ndim == 1 else self.target.shape[1])
+        return np.broadcast_to(np.True_ if self.observed is None else self.observed, shape).copy()
+
+    def with_only(self, kept: np.ndarray) -> CodedView:
+        """The same with no other cells observed than these, (N, D) bool, on the host; of classes (N, 1)."""
+        mask = kept[:, 0] if self.target.ndim == 1 else kept if self.target.ndim == 2 else kept[..., None]
+        return CodedView(np.where(mask, self.target, 0).astype(self.target.dtype, copy=False), shrink_mask(kept))
+
     def without_column(self, column: int) -> CodedView:
         """The same with one column not observed, as one of several."""
-        observed = np.broadcast_to(np.True_ if self.observed is None else self.observed, self.target.shape).copy()
-        target = array_namespace(self.target).asarray(self.target, copy=True)
-        observed[:, column], target[:, column] = False, 0
+        observed, target = self.seen_cells, array_namespace(self.target).asarray(self.target, copy=True)
+        observed[:, column], target[:, column, ...] = False, 0
         return CodedView(target, observed)
 
     @property

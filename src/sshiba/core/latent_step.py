@@ -137,7 +137,7 @@ class LatentView:
     @property
     def one_by_one(self) -> tuple[int, ...]:
         """The features that have such cells."""
-        return marked_columns(self.alone) if self.crowded is None else self.crowded
+        return marked_columns(self.alone, self.message) if self.crowded is None else self.crowded
 
     def predictor(self, z: Array) -> Array:
         return add_product(self.message.b_mean, z, self.message.w_mean.T)
@@ -163,11 +163,13 @@ def crowded_features(message: Message, cov: Array) -> tuple[int, ...]:
 
     Best asked on the host: a device must end all work that waits before it answers.
     """
-    return marked_columns(leverage_of(message, message.loading[None, ...] @ cov) > ALL_AT_ONCE)
+    return marked_columns(leverage_of(message, message.loading[None, ...] @ cov) > ALL_AT_ONCE, message)
 
 
-def marked_columns(marks: Array) -> tuple[int, ...]:
-    return tuple(np.flatnonzero(to_numpy(array_namespace(marks).any(marks, axis=0))).tolist())
+def marked_columns(marks: Array, message: Message) -> tuple[int, ...]:
+    """The features that have a mark, of those that are inferred at all: a known x never moves."""
+    marked, inferred = to_numpy(array_namespace(marks).any(marks, axis=0)), message.likelihood.inferred
+    return tuple(np.flatnonzero(marked if inferred is None else marked & inferred).tolist())
 
 
 def predictors_of_shared(views: Sequence[LatentView], z: Array) -> list[Array]:

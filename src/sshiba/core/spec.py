@@ -118,7 +118,7 @@ def view_spec(
     tau_prior, tau_fixed = None, 1.0
     shape, rate = priors.tau
     # The floor is conjugate: with rate floor·var·n/2 more, E[tau] ≤ (n/2 + a0)/(floor·var·n/2).
-    share = 0.0 if likelihood.latent else max(priors.noise_floor, LEAST_FLOOR)
+    share = max(priors.noise_floor, LEAST_FLOOR) if likelihood.numbers else 0.0
     floor = share * variance * n_observed / 2
     held = np.zeros(n_features, dtype=bool) if held is None else held
     firm = HELD * np.asarray(n_observed, dtype=np.float64)

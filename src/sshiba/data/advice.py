@@ -29,6 +29,8 @@ class Remedy(StrEnum):
     TWO_COLUMNS = "give real and imaginary parts as two columns"
     INFINITE = "replace them with NaN to treat them as missing"
     FLOATS = "use .astype(float) if digits may be lost"
+    MARGIN = "Real(margin='auto') may predict them better"
+    OTHER_MARGIN = "give it another margin, or limits"
     UNITS = "check the units"
     ONE_EACH = "give one categorical view per column"
     LABEL_TYPES = "convert it, e.g. with .astype(str): labels are text, finite numbers or True / False"

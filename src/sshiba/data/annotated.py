@@ -183,6 +183,10 @@ def _copy(data: Any) -> Any:
 
 
 def _fill_matrix(data: Any, table: pd.DataFrame | pd.Series) -> None:
-    """Set X, unless it is complete: then it stays as it is, sparse or not."""
-    if np.isnan(data.X.data if hasattr(data.X, "toarray") else np.asarray(data.X)).any():
+    """Set X, unless nothing changed: then it stays as it is, sparse or not."""
+    if hasattr(data.X, "toarray"):
+        changed = bool(np.isnan(data.X.data).any())
+    else:
+        changed = not np.array_equal(np.asarray(data.X), table.loc[data.obs_names].to_numpy())
+    if changed:
         data.X = table.loc[data.obs_names].to_numpy()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -10,6 +11,7 @@ import numpy as np
 import pandas as pd
 
 from .levels import Levels
+from .margins import Margin
 from .wording import counted
 
 EXACT_INTEGER = 2**53  # above it a float64 no longer holds every integer
@@ -35,6 +37,11 @@ class Coding:
     column_names: tuple = (None,)  # of the levels of the columns
     ordered: tuple[Levels, ...] = ()  # of an ordinal view: the levels of each column
     words: tuple[tuple[str, str] | None, ...] = ()  # of a binary view: what 0 and 1 are called, None: 0 and 1
+    at_limits: tuple[int, ...] = ()  # of a real view with limits: how many training cells of each column are at one
+    margins: tuple[
+        Margin, ...
+    ] = ()  # of a real view some of whose columns are transformed: how; before centre and scale
+    beside: tuple = ()  # columns that are read with the features: the limits of each row
 
     @property
     def latent_names(self) -> tuple:
@@ -76,9 +83,37 @@ class Coding:
         return self.levels is not None
 
     @property
+    def usual(self) -> tuple[np.ndarray, np.ndarray]:
+        """Mean and standard deviation of each column of numbers in the user's units, (D,) each."""
+        mean, std = self.centre.copy(), self.scale.copy()
+        for d, margin in enumerate(self.margins):
+            if margin.kind != "none":
+                mean[d], std[d] = margin.mean, margin.std / np.sqrt(self.variance[d])
+        return mean, std
+
+    @property
+    def has_intervals(self) -> bool:
+        """Are some cells of a real view known by an interval: at a limit, or tied ranks?"""
+        return bool(self.at_limits) or any(margin.ties for margin in self.margins)
+
+    @property
+    def read_columns(self) -> tuple:
+        """The features, and the columns that say more about their cells."""
+        return (*self.features, *self.beside)
+
+    @property
     def is_labelled(self) -> bool:
         """Did the view come with names, as a frame or series?"""
         return self.container in ("frame", "series")
+
+    @property
+    def scales_in_words(self) -> str:
+        """Margins: log 5, logit 1; values at a limit in 2 columns. Of views without such columns empty."""
+        kinds = Counter(margin.kind for margin in self.margins if margin.kind != "none")
+        limited = sum(n > 0 for n in self.at_limits)
+        found = [f"margins: {', '.join(f'{kind} {n}' for kind, n in kinds.most_common())}"] if kinds else []
+        found += [f"values at a limit in {counted(limited, 'column')}"] if limited else []
+        return "; ".join(found)
 
     @property
     def size_in_words(self) -> str:
@@ -172,14 +207,15 @@ def to_container(values: np.ndarray, coding: Coding, index: pd.Index, whole: boo
     return frame.iloc[:, 0] if coding.container == "series" else frame
 
 
-def fill_cells(cells: Any, rows: np.ndarray, new: Any) -> Any:
-    """These rows of a NumPy or pandas array, with `new` where they are missing or absent (-1)."""
+def fill_cells(cells: Any, rows: np.ndarray, new: Any, also: np.ndarray | None = None) -> Any:
+    """These rows of a NumPy or pandas array, with `new` where they are missing or absent (-1), and `also` there."""
     is_numpy = isinstance(cells, np.ndarray)
     if len(cells) == 0:
         return new
     filled = cells[rows] if is_numpy else cells.take(rows, allow_fill=True)
     holes = pd.isna(filled)
     holes[rows < 0] = True
+    holes |= False if also is None else also
     if not holes.any():
         return filled
     if filled.dtype.kind in "iu" and new.dtype.kind == "f":

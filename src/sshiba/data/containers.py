@@ -243,13 +243,17 @@ def _is_plain(label: Any) -> bool:
     return isinstance(label, str | int | float | np.integer | np.floating | np.bool_)
 
 
-def match_columns(table: Table, coding: Coding, name: str) -> pd.DataFrame:
-    """The columns seen in training, in their order: by name between frames, else by position."""
-    frame, n_trained = table.frame, len(coding.features)
+def match_columns(table: Table, coding: Coding, name: str, beside: bool = False) -> pd.DataFrame:
+    """The columns seen in training, in their order: by name between frames, else by position.
+
+    `beside`: also those that are read with them and are no features.
+    """
+    columns = coding.read_columns if beside else coding.features
+    frame, n_trained = table.frame, len(columns)
     if table.container == "frame" and coding.container == "frame":
-        places = frame.columns.get_indexer(pd.Index(list(coding.features)))
+        places = frame.columns.get_indexer(pd.Index(list(columns)))
         if (places < 0).any():
-            lacking = [feature for feature, place in zip(coding.features, places) if place < 0]
+            lacking = [feature for feature, place in zip(columns, places) if place < 0]
             raise ValueError(
                 f"view {name!r}: {counted(len(lacking), 'column')} of the training data missing: "
                 f"{first_few(lacking)}. Add them, with NaN where nothing was measured."

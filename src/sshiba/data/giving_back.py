@@ -18,16 +18,22 @@ from .wording import first_few
 
 
 def to_user(
-    schema: Schema, name: str, values: np.ndarray, index: pd.Index, whole: bool = False, asked: int | None = None
+    schema: Schema,
+    name: str,
+    values: np.ndarray,
+    index: pd.Index,
+    whole: bool = False,
+    asked: int | None = None,
+    decoded: bool = False,
 ) -> Any:
     """Decided values in the model's units -> the user's units, labels, dtypes and container (as in `to_container`).
 
-    `asked` is the place of the one column that the user asked for.
+    `asked` is the place of the one column that the user asked for. `decoded`: they are in the user's units already.
     """
     coding = schema.codings[name]
-    decoded = schema.types[name].decode(np.asarray(values), coding)
-    warn_negative_counts(coding, decoded, asked)
-    return to_container(decoded, coding, index, whole)
+    values = values if decoded else schema.types[name].decode(np.asarray(values), coding)
+    warn_negative_counts(coding, values, asked)
+    return to_container(values, coding, index, whole)
 
 
 def warn_negative_counts(coding: Coding, decoded: np.ndarray, asked: int | None = None) -> None:
@@ -70,8 +76,8 @@ def probabilities_to_user(schema: Schema, name: str, values: np.ndarray, index: 
     return parts[place] if is_array else pd.DataFrame(parts[place], index=index, columns=pd.Index(list(own.values)))
 
 
-def std_to_user(schema: Schema, name: str, std: np.ndarray, index: pd.Index) -> Any:
-    """Standard deviations (or probabilities) per column in the user's scale and container.
+def std_to_user(schema: Schema, name: str, std: np.ndarray, index: pd.Index, decoded: bool = False) -> Any:
+    """Standard deviations (or probabilities) per column in the user's scale and container; `decoded` as in `to_user`.
 
     Those of the classes of a categorical view come as an array or frame of one column per class.
     """
@@ -79,15 +85,23 @@ def std_to_user(schema: Schema, name: str, std: np.ndarray, index: pd.Index) -> 
     values = np.asarray(std, dtype=np.float64)
     by_class = coding.levels is not None and values.shape[1] == coding.width
     names = coding.latent_index if by_class else coding.columns
-    values = values * (coding.scale if len(names) == coding.width else 1.0)
+    values = values * (coding.scale if len(names) == coding.width and not decoded else 1.0)
     if coding.container in ("array", "vector"):
         return values if by_class or coding.container == "array" else values[:, 0]
     frame = labelled_frame(values, names, index)
     return frame.iloc[:, 0] if coding.container == "series" and not by_class else frame
 
 
-def fill(schema: Schema, name: str, given: Any, values: np.ndarray, index: pd.Index) -> Any:
-    """A copy of what the user gave for a view, its holes filled with `values` (as in `to_user`).
+def fill(
+    schema: Schema,
+    name: str,
+    given: Any,
+    values: np.ndarray,
+    index: pd.Index,
+    also: np.ndarray | None = None,
+    decoded: bool = False,
+) -> Any:
+    """A copy of what the user gave for a view, its holes, and `also` these cells, filled with `values`.
 
     Container, names, dtypes and observed cells stay; means that fill holes of an integer dtype are rounded.
     The rows are those of `index`, so rows that the view lacked are added.
@@ -95,25 +109,30 @@ def fill(schema: Schema, name: str, given: Any, values: np.ndarray, index: pd.In
     coding = schema.codings[name]
     table = read_table(on_host(given), name, allow_no_rows=True)
     frame = match_columns(table, coding, name)
-    decoded = schema.types[name].decode(np.asarray(values), coding)
-    warn_negative_counts(coding, decoded)
+    values = values if decoded else schema.types[name].decode(np.asarray(values), coding)
+    warn_negative_counts(coding, values)
     if table.has_index:
-        filled = _fill_frame(table.frame, frame, decoded, coding, index)
+        filled = _fill_frame(table.frame, frame, values, coding, index, also)
         return filled.iloc[:, 0].rename(table.label) if table.container == "series" else filled
-    block = fill_cells(frame.to_numpy(), np.arange(len(frame)), restore_block(decoded, table.dtypes))
+    block = fill_cells(frame.to_numpy(), np.arange(len(frame)), restore_block(values, table.dtypes), also)
     if table.holds_objects_for_array:
-        block = restore_block(block.astype(np.float64) if decoded.dtype.kind == "f" else block, table.dtypes)
+        block = restore_block(block.astype(np.float64) if values.dtype.kind == "f" else block, table.dtypes)
     return block[:, 0] if table.container == "vector" else block
 
 
 def _fill_frame(
-    given: pd.DataFrame, matched: pd.DataFrame, decoded: np.ndarray, coding: Coding, index: pd.Index
+    given: pd.DataFrame,
+    matched: pd.DataFrame,
+    decoded: np.ndarray,
+    coding: Coding,
+    index: pd.Index,
+    also: np.ndarray | None,
 ) -> pd.DataFrame:
     """The given frame filled, as one block where it is one; columns unknown to the model stay as they are."""
     rows = np.arange(len(index)) if given.index.equals(index) else given.index.get_indexer(index)
     dtypes = Table(given, "frame").dtypes
     if matched is given and numeric_block(given) is not None:
-        block = fill_cells(given.to_numpy(), rows, restore_block(decoded, dtypes))
+        block = fill_cells(given.to_numpy(), rows, restore_block(decoded, dtypes), also)
         return pd.DataFrame(block, index=index, columns=given.columns, copy=False)
     columns = {}
     for j, place in enumerate(matched.columns.get_indexer(given.columns)):
@@ -123,7 +142,7 @@ def _fill_frame(
         else:
             new = restore_column(decoded[:, place], dtypes[j], coding.labels_of(int(place)))
             cells = column.to_numpy() if isinstance(column.dtype, np.dtype) else column.array
-            cells = fill_cells(cells, rows, new)
+            cells = fill_cells(cells, rows, new, None if also is None else also[:, place])
             columns[j] = pd.Series(cells, index=index, dtype=cells.dtype)  # a frame would guess at objects
     filled = pd.DataFrame(columns, index=index)
     filled.columns = given.columns

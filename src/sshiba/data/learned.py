@@ -29,6 +29,8 @@ class NumberSummary:
     rest: np.ndarray  # (D,): the mean less `near_mean`
     std: np.ndarray  # (D,)
     counts: np.ndarray  # (D,) bool: are all of them whole numbers of 0 or more?
+    at_limits: np.ndarray | None = None  # (D,): how many of them are at a limit
+    beside: tuple = ()  # columns that have the limits of rows
 
     @classmethod
     def of(cls, features: tuple, values: np.ndarray) -> NumberSummary:
@@ -51,7 +53,11 @@ class NumberSummary:
         near_mean = np.where(empty, other.near_mean, self.near_mean)
         rest = np.where(empty, other.rest, self.rest + share * gap)
         std = np.where(empty, other.std, np.where(other.n == 0, self.std, unit * np.sqrt(variance)))
-        return NumberSummary(self.features, n, near_mean, rest, std, self.counts & other.counts)
+        at_limits = None
+        if self.at_limits is not None and other.at_limits is not None:
+            at_limits = self.at_limits + other.at_limits
+        counts = self.counts & other.counts
+        return NumberSummary(self.features, n, near_mean, rest, std, counts, at_limits, self.beside)
 
     @property
     def mean(self) -> np.ndarray:

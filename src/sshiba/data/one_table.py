@@ -5,7 +5,7 @@ from __future__ import annotations
 import itertools
 import logging
 import warnings
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -131,10 +131,7 @@ def by_type(frame: pd.DataFrame, alone: Sequence[Any] = (), taken: Sequence[Any]
     DataError
         Columns that are no measurement: dates, identifiers, free text. All are named, with what to do.
     """
-    taken_names = {str(name) for name in [*frame, *taken]}
-    numeric, binary, ordinal = (
-        f"{name} columns" if name in taken_names else name for name in (NUMERIC, BINARY, ORDINAL)
-    )
+    numeric, binary, ordinal = (name_by_type(kind, [*frame, *taken]) for kind in (NUMERIC, BINARY, ORDINAL))
     views: dict[str, list] = {}
     refused: list[Problem] = []
     constant: list[Any] = []
@@ -163,6 +160,11 @@ def by_type(frame: pd.DataFrame, alone: Sequence[Any] = (), taken: Sequence[Any]
         logger.info("view %r: %s, %s", name, counted(len(columns), "column"), first_few(columns, 5))
     _suggest_ordinal(frame, views.get(numeric, []))
     return views, numeric
+
+
+def name_by_type(kind: str, taken: Iterable[Any]) -> str:
+    """What the view of all columns of a kind is called."""
+    return f"{kind} columns" if kind in map(str, taken) else kind
 
 
 def _suggest_ordinal(frame: pd.DataFrame, columns: list) -> None:
@@ -197,12 +199,12 @@ def split_new(frame: pd.DataFrame, codings: Mapping[str, Coding]) -> dict[str, A
     """The views of a new table: those of which it has a column; columns it lacks are missing."""
     _check_columns(frame)
     frame, _ = without_markers(frame)
-    known = [column for coding in codings.values() for column in coding.features]
+    known = [column for coding in codings.values() for column in coding.read_columns]
     views: dict[str, Any] = {}
     for name, coding in codings.items():
         present = [column for column in coding.features if column in frame]
         if present:
-            part = frame.reindex(columns=list(coding.features))
+            part = frame.reindex(columns=list(coding.read_columns))
             views[name] = part.iloc[:, 0] if coding.container == "series" else part
     if not views:
         raise ValueError(f"the table has none of the model's columns, {first_few(known, 10)}.")

@@ -99,7 +99,10 @@ def read_training(
         view.check_options(name, coding.width)
         schema.types[name] = view
         names = tuple(table.frame.columns.names)
-        schema.codings[name] = replace(coding, container=table.container, dtypes=table.dtypes, column_names=names)
+        dtypes = table.dtypes
+        if coding.beside:
+            dtypes = tuple(d for column, d in zip(table.frame, dtypes) if column not in coding.beside)
+        schema.codings[name] = replace(coding, container=table.container, dtypes=dtypes, column_names=names)
     _warn_labels(schema, tables)
     _warn_sentinels(schema, tables)
     in_memory = kept_in_memory(tables, dtype, limit)
@@ -151,7 +154,7 @@ def _stream(view: View, table: Table, name: str, coding: Coding, dtype: Any, chu
         return code_on_workers(view, table.source, name, coding, dtype, chunk_bytes)
 
     def read_rows(start: int, stop: int) -> CodedView:
-        block = table.read_block(start, stop) if view.takes_blocks else None
+        block = table.read_block(start, stop) if view.takes_blocks and not coding.beside else None
         if block is not None:
             return view.encode_block(block, coding, dtype, complete)
         return view.encode_again(table.read(start, stop), name, coding, dtype, complete)
@@ -198,7 +201,9 @@ def _warn_sentinels(schema: Schema, tables: Mapping[str, Table]) -> None:
     odd: dict[Any, tuple[float, int]] = {}
     for name, coding in schema.codings.items():
         if not schema.types[name].latent and tables[name].tensor is None and tables[name].sparse is None:
-            found = sentinels(read_numbers(tables[name].sample, name, ()))
+            sample = tables[name].sample
+            sample = sample[list(coding.features)] if coding.beside else sample
+            found = sentinels(read_numbers(sample, name, ()))
             odd |= {coding.features[place]: value for place, value in found.items()}
     if odd:
         listed = "; ".join(f"{quoted(column)}: {value:g}, {n:,} times" for column, (value, n) in list(odd.items())[:5])
@@ -242,7 +247,7 @@ def read_new(schema: Schema, views: Mapping[str, Any], dtype: Any = "float64") -
     for name in schema.types:
         if name in tables:
             coding = schema.codings[name]
-            frame = match_columns(tables[name], coding, name)
+            frame = match_columns(tables[name], coding, name, beside=True)
             data[name] = _encode(schema.types[name], tables[name], frame, name, coding, dtype).take(rows[name])
     return data, index
 

@@ -45,7 +45,7 @@ class Schema:
         """What `views` of the estimator must be to make these views again: types, of one table with their columns."""
         if not self.one_table:
             return dict(self.types)
-        return {name: (list(self.codings[name].features), view) for name, view in self.types.items()}
+        return {name: (list(self.codings[name].read_columns), view) for name, view in self.types.items()}
 
     def codes_alike(self, other: Schema) -> bool:
         """Were both learned from the same values? Then all that was learned is the same, but for rounding."""
@@ -55,6 +55,9 @@ class Schema:
             a.features == b.features
             and a.levels == b.levels
             and a.ordered == b.ordered
+            and a.at_limits == b.at_limits
+            and list(map(str, a.margins)) == list(map(str, b.margins))
+            and a.beside == b.beside
             and np.array_equal(a.observed_per_feature, b.observed_per_feature)
             and bool(np.all(np.abs(a.centre - b.centre) <= ROUNDING * a.scale))
             and bool(np.all(np.abs(a.scale - b.scale) <= ROUNDING * a.scale))
@@ -82,7 +85,7 @@ class Schema:
             for name, coding in self.codings.items()
             if not self.types[name].latent
             for feature, centre, deviation in zip(
-                coding.features, coding.centre, coding.scale * np.sqrt(coding.variance)
+                coding.features, coding.usual[0], coding.usual[1] * np.sqrt(coding.variance)
             )
         }
 
@@ -110,13 +113,6 @@ class Schema:
             views.append(one)
         return ModelSpec(tuple(views), mean_field=missing == "mean-field")
 
-    def log_jacobian(self, data: Mapping[str, CodedView], n_rows: int) -> float:
-        """Σ log scale over observed cells: log p(user's units) = log p(model's units) − this."""
-        total = 0.0
-        for name, view in data.items():
-            log_scale = np.log(self.codings[name].scale)
-            if view.observed is None:
-                total += n_rows * float(log_scale.sum())
-            else:
-                total += float((view.observed.sum(axis=0) * log_scale).sum())
-        return total
+    def log_jacobian(self, data: Mapping[str, CodedView]) -> float:
+        """log p(user's units) = log p(model's units) − this."""
+        return sum(self.types[name].log_jacobian(view, self.codings[name]) for name, view in data.items())

@@ -33,7 +33,7 @@ from .gram import Cross, Gram, choose_gram, gram_step, take_cross, take_gram
 from .patterns import arrange_rows
 from .placed import PlacedBlocks, Room
 from .principal import RowProducts, principal_directions, products, squares_of
-from .protocol import MAX_ROUNDS, Z_TOL, Ask, RowPosterior, same
+from .protocol import MAX_ROUNDS, Z_TOL, Ask, CellMoments, RowPosterior, same
 
 X_SHARE, X_COPIES = 0.25, 6  # of the memory for q(x), and how often <x> is counted: with xi, of two states and a trial
 AT_ONCE = 4  # blocks that are read and worked on at a time, each by a thread; sums do not depend on how many there are
@@ -313,7 +313,8 @@ class MemoryRows:
 
         def job(i: int, block: Block, some: slice) -> RowPosterior:
             found = self._settled(i, block, some, local, messages, MAX_ROUNDS, z_tol, each=True)
-            return RowPosterior(self.order[self.slices[i]][some], found.z, found.cov(), found.converged)
+            x = {place: CellMoments(step.x.mean, step.var) for place, _, step in found.spread if step.var is not None}
+            return RowPosterior(self.order[self.slices[i]][some], found.z, found.cov(), found.converged, x)
 
         for i, block in enumerate(self.blocks.whole()):
             parts = block.parts(posterior.n_components, own=not block.shared or block.z_follows_x)

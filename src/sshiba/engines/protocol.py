@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-from dataclasses import dataclass
-from typing import Any, Protocol
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 
@@ -15,6 +15,13 @@ MAX_ROUNDS = 1000  # of q(z) and q(x) with the globals fixed
 Z_TOL = 1e-7  # largest change of a factor at which they stop
 
 Local = Any  # what an engine keeps for its rows between sweeps: a value, never changed, of no concern to others
+
+
+class CellMoments(NamedTuple):
+    """Means and variances of q(x), (n, D); 0 where nothing was observed."""
+
+    mean: Array
+    var: Array
 
 
 @dataclass(frozen=True)
@@ -28,10 +35,12 @@ class RowPosterior:
     z_mean: Array  # (n, K)
     z_cov: Array  # (n, K, K), or (1, K, K) where all of them share it
     converged: bool  # had q(x) and q(z) settled?
+    x: Mapping[int, CellMoments] = field(default_factory=dict)  # of latent views by cell, by the place of the view
 
     def part(self, places: slice) -> RowPosterior:
         cov = self.z_cov if self.z_cov.shape[0] == 1 else self.z_cov[places]
-        return RowPosterior(self.rows[places], self.z_mean[places], cov, self.converged)
+        x = {i: CellMoments(*(values[places] for values in cells)) for i, cells in self.x.items()}
+        return RowPosterior(self.rows[places], self.z_mean[places], cov, self.converged, x)
 
 
 Ask = Callable[[RowPosterior], Any]  # what is to be known of some rows, worked out where they are

@@ -10,8 +10,11 @@ import numpy as np
 import pandas as pd
 from sklearn.exceptions import ConvergenceWarning
 
+from ..core.coded import CodedView
+from ..data.coding import Coding
 from ..data.containers import fill_masked
 from ..data.sparse_tables import is_sparse_view, read_sparse
+from ..data.types import View
 from ..fitted.fitted import fitted_of
 from ..fitting.restarts import ctrl_c
 
@@ -40,6 +43,26 @@ def draw_rows(value: Any, index: pd.Index, rows: np.ndarray) -> Any:
         return value.iloc[rows].set_axis(pd.RangeIndex(len(rows)))
     places = value.index.get_indexer(index[rows])
     return value.iloc[places[places >= 0]].set_axis(pd.Index(np.flatnonzero(places >= 0)))
+
+
+def features_of(value: Any, coding: Coding) -> Any:
+    """One view without the columns that are no features of it."""
+    return value[list(coding.features)] if coding.beside else value
+
+
+def of_all_columns(hidden: np.ndarray, value: Any, coding: Coding) -> np.ndarray:
+    """A mask of features, (n, D), as one of all columns of a view, of which others stay."""
+    if not coding.beside:
+        return hidden
+    every = np.zeros((len(hidden), value.shape[1]), dtype=bool)
+    every[:, value.columns.get_indexer(pd.Index(list(coding.features)))] = hidden
+    return every
+
+
+def tellable_cells(rows: CodedView, view: View, coding: Coding) -> np.ndarray:
+    """The observed cells, (n, D), whose value is known: of one at a limit nobody could say how well it is predicted."""
+    at_limits = view.at_limits(rows, coding)
+    return rows.seen_cells if at_limits is None else rows.seen_cells & ~at_limits
 
 
 def hide_cells(value: Any, index: pd.Index, hidden: np.ndarray) -> Any:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from typing import Any
@@ -12,11 +13,13 @@ from sklearn.base import clone
 
 from ..core.coded import CodedView
 from ..core.random import seed_sequence
+from ..data.containers import read_table
 from ..data.reading import read_in_memory, training_views
 from ..data.sampling import MOST_ROWS, draw_sample
 from ..data.spellings import zero_one
+from ..data.tensors import on_host
 from ..fitted.fitted import fitted_of
-from .hiding import hide_cells, keep_cells, quiet_fit
+from .hiding import features_of, hide_cells, keep_cells, of_all_columns, quiet_fit, tellable_cells
 from .level_scores import level_log_likelihood, level_numbers, level_probabilities
 from .metrics import (
     auc_mc,
@@ -26,6 +29,9 @@ from .metrics import (
     coverage,
     normal_log_likelihood,
 )
+from .number_scores import OnMargins, on_margins
+
+logger = logging.getLogger("sshiba")
 
 LEVEL = 0.9  # of the intervals whose coverage is told
 COLUMNS = ["type", "hidden", "rmse", "r2", "coverage", "accuracy", "auc", "mae", "smae", "log_likelihood"]
@@ -48,6 +54,7 @@ class Check:
     centre: np.ndarray | None = None  # (L,): what a real or ordinal feature is predicted to be without any model
     scale: np.ndarray | None = None  # (L,): its standard deviation
     one_label: bool = False  # is each row one label, its columns the classes?
+    on_margins: OnMargins | None = None  # of a real view with margins: errors and densities on their scales
     levels: tuple[np.ndarray, ...] = ()  # of an ordinal view: (n, levels) probabilities of each column
 
     @property
@@ -68,8 +75,7 @@ class Check:
             return {
                 "rmse": float(np.sqrt(np.nanmean(error**2))),
                 "r2": 1 - float(np.nanmean(error**2)) / total if total > 0 else float("nan"),
-                "coverage": coverage(self.truth, self.found, self.std, LEVEL),
-                "log_likelihood": normal_log_likelihood(self.truth, self.found, self.std),
+                **self._promises(),
             }
         if self.levels:
             return self._level_scores()
@@ -85,6 +91,21 @@ class Check:
             "auc": auc_mc(codes, proba).value,
             "log_likelihood": class_log_likelihood(codes, proba),
         }
+
+    def deviations(self) -> np.ndarray:
+        """By how many of their standard deviations predictions of a real view are off, on the scale of its margins."""
+        return (self.truth - self.found) / self.std if self.on_margins is None else self.on_margins.error
+
+    def _promises(self) -> dict[str, float]:
+        """How the distributions of numbers kept what they promised, on the scale on which they are normal."""
+        assert self.std is not None
+        if self.on_margins is None:
+            own = (self.truth, self.found, self.std)
+            return {"coverage": coverage(*own, LEVEL), "log_likelihood": normal_log_likelihood(*own)}
+        error, log_density = (np.where(self.hidden, part, np.nan) for part in self.on_margins)
+        found = {"coverage": coverage(error, np.zeros_like(error), np.ones_like(error), LEVEL)}
+        known = log_density[:, ~np.isnan(log_density).all(axis=0)]
+        return found | {"log_likelihood": float(np.nanmean(known)) if known.size else float("nan")}
 
     def _level_scores(self) -> dict[str, float]:
         known = self.truth >= 0
@@ -119,6 +140,8 @@ class Check:
                 parts |= {"levels": self.levels[d : d + 1], "centre": self.centre[[d]]}
             if self.std is not None and self.centre is not None and self.scale is not None:
                 parts |= {"std": self.std[:, [d]], "centre": self.centre[[d]], "scale": self.scale[[d]]}
+            if self.on_margins is not None:
+                parts |= {"on_margins": OnMargins(*(part[:, [d]] for part in self.on_margins))}
             yield name, replace(self, names=(name,), **parts)
 
 
@@ -127,7 +150,7 @@ def check(
 ) -> dict[str, Check]:
     """Hide some observed cells and labels of every view, fit the others, and predict the hidden ones.
 
-    Nothing of a sparse view is hidden, and it is not among the answers.
+    Nothing of a sparse view is hidden, and it is not among the answers; nor are values at a limit, which nobody knows.
 
     Parameters
     ----------
@@ -153,16 +176,21 @@ def check(
     split = training_views(draw_sample(views, max_rows, model.max_memory, random_state).views, model.views)
     views = split.views
     schema, data, index = read_in_memory(views, split.types, model.dtype)
+    for name, given in views.items():
+        if not data[name].is_sparse:
+            advice = schema.types[name].advise(read_table(on_host(given), name).frame, name)
+            if advice is not None:
+                logger.warning(advice)
     # A stream of its own: the user may have made holes with the same seed.
     rng = np.random.default_rng(seed_sequence(random_state).spawn(1)[0])
     hidden, shown = {}, dict(views)
     for name, rows in data.items():
         if rows.is_sparse:
             continue
-        width = 1 if rows.target.ndim == 1 else rows.target.shape[1]
-        seen = np.broadcast_to(np.True_ if rows.observed is None else rows.observed, (len(index), width))
-        hidden[name] = keep_one_of_each(rows, seen, seen & (rng.random(seen.shape) < fraction))
-        shown[name] = hide_cells(views[name], index, hidden[name])
+        coding, seen = schema.codings[name], rows.seen_cells
+        chosen = tellable_cells(rows, schema.types[name], coding) & (rng.random(seen.shape) < fraction)
+        hidden[name] = keep_one_of_each(rows, seen, chosen)
+        shown[name] = hide_cells(views[name], index, of_all_columns(hidden[name], views[name], coding))
     if not any(mask.any() for mask in hidden.values()):
         if all(rows.is_sparse for rows in data.values()):
             raise ValueError("all views are sparse, and their cells cannot be hidden. Give some as dense arrays.")
@@ -174,7 +202,7 @@ def check(
 def keep_one_of_each(rows: CodedView, seen: np.ndarray, hidden: np.ndarray) -> np.ndarray:
     """What is hidden, less one cell of each class or level, and of each column, that would be hidden altogether."""
     kept = hidden.copy()
-    target = rows.target if rows.target.dtype.kind == "i" else np.zeros_like(rows.target)  # numbers have no classes
+    target = rows.target if rows.target.dtype.kind == "i" else np.zeros(hidden.shape)  # numbers have no classes
     for d in range(hidden.shape[1]):
         own = target if target.ndim == 1 else target[:, d]
         for group in np.unique(own[seen[:, d]]):
@@ -185,8 +213,10 @@ def keep_one_of_each(rows: CodedView, seen: np.ndarray, hidden: np.ndarray) -> n
 
 
 def _check(fitted: Any, shown: Any, name: str, view: Any, index: pd.Index, hidden: np.ndarray) -> Check:
+    coding = fitted_of(fitted).schema.codings[name]
+    view = features_of(view, coding)
     aligned = view.reindex(index) if isinstance(view, pd.DataFrame | pd.Series) else view
-    truth, coding = keep_cells(aligned, hidden), fitted_of(fitted).schema.codings[name]
+    truth = keep_cells(aligned, hidden)
     kind = type(fitted.views_[name]).__name__
     if not hidden.any():  # and a view that is complete cannot be predicted
         nothing = np.full((len(index), coding.width), np.nan)
@@ -196,7 +226,8 @@ def _check(fitted: Any, shown: Any, name: str, view: Any, index: pd.Index, hidde
         known = truth.astype(float)
         parts = fitted.predict(shown, name, return_std=True, use_target=True)
         mean, std = (np.reshape(np.asarray(part, float), known.shape) for part in parts)
-        return Check(kind, coding.features, hidden, known, mean, std, coding.centre, coding.scale)
+        bent = on_margins(fitted, shown, name, known)
+        return Check(kind, coding.features, hidden, known, mean, std, *coding.usual, on_margins=bent)
     if coding.ordered:
         return _check_levels(fitted, shown, name, hidden, truth)
     proba = np.asarray(fitted.predict_proba(shown, name, use_target=True))

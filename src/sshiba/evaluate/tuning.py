@@ -18,15 +18,17 @@ from sklearn.base import clone
 from sklearn.model_selection import KFold, StratifiedKFold
 
 from ..core.random import seed_sequence
+from ..data.coding import Coding
 from ..data.one_table import same_name
 from ..data.reading import read_in_memory, training_views
 from ..data.sampling import MOST_ROWS, draw_sample
 from ..data.spellings import zero_one
 from ..data.types import View
 from ..fitted.fitted import fitted_of
-from .hiding import hide_cells, keep_cells, quiet_fit, take_rows
+from .hiding import features_of, hide_cells, keep_cells, of_all_columns, quiet_fit, take_rows, tellable_cells
 from .level_scores import level_log_likelihood, level_numbers, level_probabilities
 from .metrics import auc_mc, binary_log_likelihood, class_codes, class_log_likelihood, normal_log_likelihood
+from .number_scores import on_margins
 
 SCORES = ("log-likelihood", "auc")
 HIDDEN = ("rows", "cells")
@@ -103,13 +105,13 @@ def tune(
         raise ValueError(f"view {target!r} is sparse, and its cells cannot be hidden. Give it as a dense array.")
     combinations = [dict(zip(grid, values)) for values in itertools.product(*grid.values())]
     candidates = [configured(model, schema.types, options) for options in combinations]
-    observed = data[target].observed
-    seen = np.broadcast_to(np.True_ if observed is None else observed, _width(data[target].target))
+    coding = schema.codings[target]
+    seen = tellable_cells(data[target], schema.types[target], coding)
     folds = list(_folds(seen, data[target].target, hide, n_folds, random_state))
     scores = np.empty((len(candidates), len(folds)))
     jobs: Iterable[tuple[int, int]] = list(np.ndindex(*scores.shape))
     for c, f in track(jobs, "tuning", disable=not verbose):
-        scores[c, f] = _score(candidates[c], views, index, target, folds[f], hide, scoring)
+        scores[c, f] = _score(candidates[c], views, index, target, folds[f], hide, scoring, coding)
     table = pd.DataFrame(combinations)
     table["score"] = scores.mean(axis=1)
     table["se"] = scores.std(axis=1, ddof=1) / np.sqrt(len(folds)) if len(folds) > 1 else np.nan
@@ -144,10 +146,6 @@ def configured(model: M, types: Mapping[str, View], options: Mapping[str, Any]) 
     return clone(model).set_params(views=types, **own)
 
 
-def _width(target: np.ndarray) -> tuple[int, int]:
-    return (len(target), 1 if target.ndim == 1 else target.shape[1])
-
-
 def _folds(seen: np.ndarray, target: np.ndarray, hide: str, n_folds: int, seed: int | None) -> Iterator[np.ndarray]:
     """Masks (n, D) of what is hidden; every observed row or cell is in one of them."""
     state = int(seed_sequence(seed).generate_state(1)[0])
@@ -169,17 +167,24 @@ def _folds(seen: np.ndarray, target: np.ndarray, hide: str, n_folds: int, seed: 
 
 
 def _score(
-    model: Any, views: Mapping[str, Any], index: pd.Index, target: str, hidden: np.ndarray, hide: str, scoring: str
+    model: Any,
+    views: Mapping[str, Any],
+    index: pd.Index,
+    target: str,
+    hidden: np.ndarray,
+    hide: str,
+    scoring: str,
+    coding: Coding,
 ) -> float:
     rows = np.asarray(hidden.any(axis=1))
     if hide == "rows":
         fitting = {name: take_rows(value, index, ~rows) for name, value in views.items()}
         given = {name: take_rows(value, index, rows) for name, value in views.items() if name != target}
     else:
-        fitting = {**views, target: hide_cells(views[target], index, hidden)}
+        fitting = {**views, target: hide_cells(views[target], index, of_all_columns(hidden, views[target], coding))}
         given = {name: take_rows(value, index, rows) for name, value in fitting.items()}
     fitted = quiet_fit(clone(model), fitting)
-    truth = keep_cells(take_rows(views[target], index, rows), hidden[rows])
+    truth = keep_cells(take_rows(features_of(views[target], coding), index, rows), hidden[rows])
     return score_target(fitted, given, target, truth, scoring)
 
 
@@ -188,6 +193,12 @@ def score_target(fitted: Any, given: Mapping[str, Any], target: str, truth: np.n
     if not fitted.views_[target].latent:
         mean, std = fitted.predict(given, target, return_std=True, use_target=True)
         shape = truth.shape
+        bent = on_margins(fitted, given, target, truth.astype(float))
+        if bent is not None:
+            ranked = np.isnan(bent.log_density[~np.isnan(bent.error)]).any()
+            if ranked:
+                raise ValueError("margin='normal' has ranks, and no density to score: tune another margin.")
+            return float(np.nanmean(bent.log_density))
         return normal_log_likelihood(truth.astype(float), np.reshape(mean, shape), np.reshape(std, shape))
     coding = fitted_of(fitted).schema.codings[target]
     if coding.ordered:

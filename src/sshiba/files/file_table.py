@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
+from pandas.api.types import is_numeric_dtype
 
 from ..data.markers import Markers
 from .number_marks import NumberFormat
@@ -45,7 +46,7 @@ class FileTable:
         for place, name in enumerate(self.given.columns):
             if name not in self.values or name not in found:
                 continue
-            holes = (self.values[name].isna() & found[name].notna()).to_numpy()
+            holes = self.changed(name, found)
             if not holes.any():
                 continue
             new = found[name]
@@ -55,6 +56,14 @@ class FileTable:
             cells = self._cells(place, name, new, holes)
             out.isetitem(place, cells)
         return out, rounded
+
+    def changed(self, name: Any, found: pd.DataFrame) -> np.ndarray:
+        """The cells of a column that are to be written anew: holes that were filled, and other numbers, (n,) bool."""
+        old, new = self.values[name], found[name]
+        other = old.isna()
+        if is_numeric_dtype(old.dtype) and is_numeric_dtype(new.dtype):
+            other |= (new != old).fillna(False)
+        return (other & new.notna()).to_numpy(dtype=bool)
 
     def _cells(self, place: int, name: Any, new: pd.Series, holes: np.ndarray) -> Any:
         """A column of `given`, filled; `name` is that of its place."""

@@ -18,6 +18,7 @@ from ..core.spec import Priors
 from ..core.state import ColumnGroups, Fixed, Gamma, Posterior, ViewPosterior, WeightCovariance
 from ..data.coding import Coding
 from ..data.levels import Levels
+from ..data.margins import Margin
 from ..data.schema import Schema
 from ..data.types import VIEW_TYPES, View
 from ..fitted.fitted import Fitted
@@ -228,8 +229,11 @@ def pack_view(view: View) -> dict[str, Any]:
     options = {f.name: plain(getattr(view, f.name)) for f in fields(cls)}  # of a subclass, those that can be read back
     if options["groups"] is not None:
         options["groups"] = [tagged(label) for label in options["groups"]]
-    if options.get("levels") is not None:
-        options["levels"] = pack_levels(options["levels"])
+    for name in BY_COLUMN:
+        if options.get(name) is not None:
+            options[name] = pack_by_column(options[name])
+    if isinstance(options.get("margin"), Mapping):
+        options["margin"] = [[tagged(column), kind] for column, kind in options["margin"].items()]
     return {"type": kind, "options": options}
 
 
@@ -237,22 +241,28 @@ def unpack_view(entry: dict[str, Any]) -> View:
     options = dict(entry["options"])
     if options["groups"] is not None:
         options["groups"] = tuple(untagged(label) for label in options["groups"])
-    if options.get("levels") is not None:
-        options["levels"] = unpack_levels(options["levels"])
+    for name in BY_COLUMN:
+        if options.get(name) is not None:
+            options[name] = unpack_by_column(options[name])
+    if isinstance(options.get("margin"), list):
+        options["margin"] = {untagged(column): kind for column, kind in options["margin"]}
     return VIEW_TYPES[entry["type"]](**options)
 
 
-def pack_levels(levels: tuple | Mapping[Any, tuple]) -> dict[str, Any]:
+BY_COLUMN = ("levels", "limits")  # options with values for all columns, or for each
+
+
+def pack_by_column(values: tuple | Mapping[Any, tuple]) -> dict[str, Any]:
     """Those of all columns, or of each, as the user gave them; columns may have names that JSON has no keys for."""
-    if not isinstance(levels, Mapping):
-        return {"all": [tagged(level) for level in levels]}
-    return {"columns": [[tagged(column), [tagged(level) for level in own]] for column, own in levels.items()]}
+    if not isinstance(values, Mapping):
+        return {"all": [tagged(value) for value in values]}
+    return {"columns": [[tagged(column), [tagged(value) for value in own]] for column, own in values.items()]}
 
 
-def unpack_levels(stored: Mapping[str, Any]) -> tuple | dict[Any, tuple]:
+def unpack_by_column(stored: Mapping[str, Any]) -> tuple | dict[Any, tuple]:
     if "all" in stored:
-        return tuple(untagged(level) for level in stored["all"])
-    return {untagged(column): tuple(untagged(level) for level in own) for column, own in stored["columns"]}
+        return tuple(untagged(value) for value in stored["all"])
+    return {untagged(column): tuple(untagged(value) for value in own) for column, own in stored["columns"]}
 
 
 CODING_ARRAYS = ("observed_per_feature", "centre", "scale", "variance")
@@ -276,11 +286,17 @@ def pack_coding(coding: Coding) -> dict[str, Any]:
             for own in coding.ordered
         ],
         "words": [None if pair is None else list(pair) for pair in coding.words],
+        "at_limits": list(coding.at_limits),
+        "margins": [asdict(margin) for margin in coding.margins],
+        "beside": [tagged(name) for name in coding.beside],
     }
 
 
 def unpack_coding(entry: dict[str, Any], arrays: dict[str, np.ndarray]) -> Coding:
     categories = entry.get("categories")
+    by_column = [len(entry.get(name, ())) for name in ("at_limits", "margins")]
+    if any(n not in (0, len(entry["features"])) for n in by_column):
+        raise ModelFileError("its limits or margins are not those of its columns")
     return Coding(
         features=tuple(untagged(name) for name in entry["features"]),
         levels=None if entry["levels"] is None else tuple(untagged(level) for level in entry["levels"]),
@@ -291,8 +307,15 @@ def unpack_coding(entry: dict[str, Any], arrays: dict[str, np.ndarray]) -> Codin
         counts=tuple(entry.get("counts", ())),
         ordered=tuple(unpack_ordered(own) for own in entry.get("ordered", [])),
         words=tuple(None if pair is None else tuple(pair) for pair in entry.get("words", [])),
+        at_limits=tuple(entry.get("at_limits", ())),
+        margins=tuple(unpack_margin(own) for own in entry.get("margins", ())),
+        beside=tuple(untagged(name) for name in entry.get("beside", ())),
         **{name: arrays[name] for name in CODING_ARRAYS},
     )
+
+
+def unpack_margin(entry: Mapping[str, Any]) -> Margin:
+    return Margin(**{**entry, "knots": tuple((float(x), float(u)) for x, u in entry["knots"])})
 
 
 def unpack_ordered(entry: Mapping[str, Any]) -> Levels:

@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
+from ..core.arrays import to_numpy
 from ..core.coded import CodedView
 from ..core.devices import device_or_host
 from ..core.explained import influence
@@ -62,8 +63,9 @@ class Answers:
             data = self._without_target(data, names[0], column)
         means, stds = {}, {}
         for name, (values, std) in self._predicted(data, names).items():
-            means[name] = to_user(self.fit.schema, name, self._likelihood(name).decide(values), index, asked=column)
-            stds[name] = std_to_user(self.fit.schema, name, std, index)
+            mean, spread = self._in_users_units(name, self._likelihood(name).decide(values), std)
+            means[name] = to_user(self.fit.schema, name, mean, index, asked=column, decoded=True)
+            stds[name] = std_to_user(self.fit.schema, name, spread, index, decoded=True)
         results = []
         for parts in (means, stds):
             if target is not None:
@@ -89,11 +91,12 @@ class Answers:
 
     @fills_in_kind
     @by_parts
-    def impute(self, views: Any, return_std: bool = False) -> Any:
+    def impute(self, views: Any, return_std: bool = False, beyond_limits: bool = False) -> Any:
         given = self.given(views)
         data, index = self.read(given)
         filled, stds = {}, {}
-        predicted = self._predicted(data, [name for name in data if not is_sparse_view(given[name])])
+        beyond = self._at_limits(data) if beyond_limits else {}
+        predicted = self._predicted(data, [name for name in data if not is_sparse_view(given[name])], beyond)
         for name, coded in data.items():
             if is_sparse_view(given[name]):  # all of its cells are seen
                 self._tell_rows_left_out(name, coded)
@@ -102,12 +105,16 @@ class Answers:
             values, std = predicted[name]
             decided = self._likelihood(name).decide(values)
             seen = np.ones((1, 1), dtype=bool) if coded.observed is None else coded.observed
+            seen = seen & ~beyond[name] if name in beyond else seen
             if decided.ndim == 1:
                 std = np.take_along_axis(std, decided[:, None], axis=1)
             else:
                 decided = np.where(seen, 0, decided)  # only holes are filled
-            filled[name] = fill(self.fit.schema, name, given[name], decided, index)
-            stds[name] = std_to_user(self.fit.schema, name, np.where(seen[:, : std.shape[1]], 0.0, std), index)
+            std = np.where(seen[:, : std.shape[1]], 0.0, std)
+            ends = to_numpy(coded.target) if name in beyond else None
+            mean, spread = self._in_users_units(name, decided, std, ends)
+            filled[name] = fill(self.fit.schema, name, given[name], mean, index, beyond.get(name), decoded=True)
+            stds[name] = std_to_user(self.fit.schema, name, spread, index, decoded=True)
         if is_one_table(views):
             whole = merge_columns(views, filled, views)
             unknown = pd.DataFrame(np.nan, index=views.index, columns=views.columns)
@@ -130,6 +137,11 @@ class Answers:
             for other in codings
             if other != name
         }
+
+    def normal_predictions(self, views: Any, name: str) -> tuple[np.ndarray, np.ndarray]:
+        """Means and standard deviations of a view of numbers in the model's units, from all that is given."""
+        data, _ = self.read(views)
+        return self._predicted(data, [name])[name]
 
     def for_new_rows(self) -> Answers:
         """The same without what is known of the training rows, to be sent to other machines."""
@@ -154,7 +166,7 @@ class Answers:
         if len(index) == 0:
             return 0, 0.0
         total = log_likelihood(self._rows(data, unweighted(self.fit.spec)), self.fit.posterior)
-        return len(index), (total - self.fit.schema.log_jacobian(data, len(index))) / len(index)
+        return len(index), (total - self.fit.schema.log_jacobian(data)) / len(index)
 
     def sample(self, n: int = 1, random_state: int | None = None) -> Any:
         if isinstance(n, bool) or not isinstance(n, int | np.integer) or n < 0:
@@ -204,11 +216,28 @@ class Answers:
         every = [data.get(view.name) or absent(view) for view in spec.views]
         return make_rows(every, spec, self.fit.n_components, engine="memory", device=device)
 
-    def _predicted(self, data: dict[str, CodedView], names: Sequence[str]) -> dict[str, tuple[np.ndarray, np.ndarray]]:
-        """Values and standard deviations of some views, in the model's units."""
+    def _predicted(
+        self, data: dict[str, CodedView], names: Sequence[str], unknown: Mapping[str, np.ndarray] | None = None
+    ) -> dict[str, tuple[np.ndarray, np.ndarray]]:
+        """Values and standard deviations of some views, in the model's units; of `unknown` cells those of x itself."""
         places = {name: self.fit.schema.place(name) for name in names}
-        found = predict_views(self._rows(data), self.fit.posterior, list(places.values()), self.fit.sharpness)
+        cells = {places[name]: own for name, own in (unknown or {}).items()}
+        rows = self._rows(data)
+        found = predict_views(rows, self.fit.posterior, list(places.values()), self.fit.sharpness, unknown=cells)
         return {name: found[place] for name, place in places.items()}
+
+    def _at_limits(self, data: dict[str, CodedView]) -> dict[str, np.ndarray]:
+        """The cells of each view of which only a limit is known, (n, D)."""
+        schema = self.fit.schema
+        found = {name: schema.types[name].at_limits(coded, schema.codings[name]) for name, coded in data.items()}
+        return {name: cells for name, cells in found.items() if cells is not None}
+
+    def _in_users_units(
+        self, name: str, values: np.ndarray, std: np.ndarray, ends: np.ndarray | None = None
+    ) -> tuple[np.ndarray, np.ndarray]:
+        """Decided values and standard deviations; `ends` is as in `View.decode_predicted`."""
+        schema = self.fit.schema
+        return schema.types[name].decode_predicted(np.asarray(values), std, schema.codings[name], ends)
 
     def _likelihood(self, name: str) -> Likelihood:
         return self.fit.spec.views[self.fit.schema.place(name)].likelihood

@@ -34,6 +34,11 @@ def attributes(fit: Fitted) -> dict[str, Any]:
             for name, coding in codings.items()
             if coding.ordered
         },
+        "margins_": {
+            name: {feature: str(margin) for feature, margin in zip(coding.features, coding.margins)}
+            for name, coding in codings.items()
+            if coding.margins
+        },
         "index_": fit.index,
         "factors_": labelled_frame(factors, fit.factor_names, fit.index) if any_labelled else factors,
         "factors_std_": labelled_frame(factors_std, fit.factor_names, fit.index) if any_labelled else factors_std,

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Any, NamedTuple
 
@@ -53,9 +53,12 @@ def predict_views(
     sharpness: Sequence[float],
     z_tol: float = Z_TOL,
     independent: bool = False,
+    unknown: Mapping[int, np.ndarray] | None = None,
 ) -> dict[int, tuple[np.ndarray, np.ndarray]]:
-    """Values and standard deviations of some views on all rows; `z_tol` is that of `Rows.infer`. Classes may be taken
-    as independent, which is quicker, and nearly the same.
+    """Values and standard deviations of some views on all rows; `z_tol` is that of `Rows.infer`.
+
+    Classes may be taken as `independent`, which is quicker, and nearly the same. `unknown` are cells of some views,
+    (N, D), of which the x itself is asked for, with all that is known of it.
     """
     out: dict[int, tuple[np.ndarray, np.ndarray]] = {}
     for i in targets:
@@ -69,6 +72,11 @@ def predict_views(
                 simple = x.with_independent_classes() if independent and likelihood.whole_rows else x
                 value, std = likelihood.predict(simple.sharpened(sharpness[i]))
                 out[i][0][places], out[i][1][places] = to_numpy(value), to_numpy(std)
+        for i, cells in (unknown or {}).items():
+            if i in part.x:  # not where all rows of the part lack the view
+                own = cells[part.rows]
+                for values, found in zip(out[i], (part.x[i].mean, part.x[i].var ** 0.5)):
+                    values[part.rows] = np.where(own, to_numpy(found), values[part.rows])
     return out
 
 

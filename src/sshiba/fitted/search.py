@@ -22,7 +22,7 @@ from typing import Any
 import numpy as np
 from sklearn.exceptions import ConvergenceWarning
 
-from ..core.coded import CodedView, shrink_mask
+from ..core.coded import CodedView
 from ..core.devices import HOST, Device
 from ..core.spec import ModelSpec, Priors, ViewSpec
 from ..core.start import posterior_along
@@ -282,11 +282,9 @@ def ask(test: Sequence[CodedView], columns: Mapping[int, np.ndarray]) -> Questio
     """Hide these columns of some views."""
     shown, hidden = list(test), {}
     for i, asked in columns.items():
-        target, observed = test[i].target, test[i].observed
-        seen = np.ones((len(target), 1 if target.ndim == 1 else target.shape[1]), dtype=bool)
-        seen &= True if observed is None else observed
-        hidden[i], kept = seen & asked, seen & ~asked
-        shown[i] = CodedView(np.where(kept if target.ndim == 2 else kept[:, 0], target, 0), shrink_mask(kept))
+        seen = test[i].seen_cells
+        hidden[i] = seen & asked
+        shown[i] = test[i].with_only(seen & ~asked)
     return Question(shown, hidden)
 
 
@@ -312,7 +310,7 @@ def judge(posterior: Posterior, spec: ModelSpec, fold: Fold, check: Callable[[],
 def score(losses: np.ndarray, view: ViewSpec) -> float:
     """Of a view, in nats a cell."""
     mean = float(np.nanmean(losses))
-    return -mean if view.likelihood.latent else -0.5 * float(np.log(max(mean, SMALLEST)))
+    return -0.5 * float(np.log(max(mean, SMALLEST))) if view.likelihood.numbers else -mean
 
 
 def choose(losses: Sequence[Losses], sizes: Sequence[int], views: Sequence[ViewSpec]) -> int:
@@ -333,7 +331,8 @@ def difference(before: Losses, after: Losses, views: Sequence[ViewSpec]) -> tupl
     """
     gains, of_rows = [], 0.0
     for i, losses in before.items():
-        unit = 1.0 if views[i].likelihood.latent else max(float(np.nanmean(losses) + np.nanmean(after[i])), SMALLEST)
+        total = float(np.nanmean(losses) + np.nanmean(after[i]))
+        unit = max(total, SMALLEST) if views[i].likelihood.numbers else 1.0
         cells = (losses - after[i]) / unit
         gains.append(score(after[i], views[i]) - score(losses, views[i]))
         around = np.nansum(cells - np.nanmean(cells), axis=1)

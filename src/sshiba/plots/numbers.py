@@ -188,7 +188,7 @@ def calibration_data(checks: dict[str, Check], view: str) -> pd.DataFrame:
     """
     cells = imputation_data(checks, view)
     if "std" in cells:
-        error = (cells["truth"] - cells["predicted"]).abs() / cells["std"]
+        error = np.abs(checks[view].deviations()[checks[view].hidden])
         happened = [float((error <= norm.ppf(0.5 + level / 2)).mean()) for level in LEVELS]
         return pd.DataFrame({"promised": LEVELS, "happened": happened, "n": len(cells)})
     return reliability(*checks[view].events())

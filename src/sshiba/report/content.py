@@ -80,7 +80,9 @@ def _views(fit: Fitted, table: pd.DataFrame) -> list[list[str]]:
     for row in table.to_dict(orient="records"):
         name = row["view"]
         kind = row["type"] + (f" (inferred: {inferred[name]})" if inferred.get(name) else "")
-        size = fit.schema.codings[name].size_in_words
+        coding = fit.schema.codings[name]
+        kind += f"; {coding.scales_in_words}" if coding.scales_in_words else ""
+        size = coding.size_in_words
         lines.append([str(name), kind, size, f"{row['missing']:.1%}", f"{row['explained']:.1%}"])
     return lines
 

@@ -1,5 +1,6 @@
 """Likelihoods, one file each: q(x) of a cell or row given its target, predictions and draws. No user options."""
 
+from .censored import Censored
 from .gaussian import Gaussian
 from .interval import Interval
 from .likelihood import Likelihood, PredictiveX, RowUpdate, XUpdate
@@ -7,10 +8,11 @@ from .logistic import Logistic
 from .probit import MultinomialProbit
 from .threshold import Threshold
 
-LIKELIHOODS: tuple[type[Likelihood], ...] = (Gaussian, Threshold, Logistic, MultinomialProbit, Interval)
+LIKELIHOODS: tuple[type[Likelihood], ...] = (Gaussian, Threshold, Logistic, MultinomialProbit, Interval, Censored)
 
 __all__ = [
     "LIKELIHOODS",
+    "Censored",
     "Gaussian",
     "Interval",
     "Likelihood",

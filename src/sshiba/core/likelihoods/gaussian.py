@@ -17,6 +17,7 @@ class Gaussian(Likelihood):
 
     latent = False
     labels = False
+    numbers = True
 
     def infer_x(self, target: Array, y: Array, tau: Array, xi: Array | None) -> XUpdate:
         xp = array_namespace(y)

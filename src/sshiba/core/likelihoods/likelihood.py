@@ -76,6 +76,7 @@ class Likelihood(ABC):
     whole_rows: ClassVar[bool] = False  # is a row one observation, seen or missing as a whole?
     exact: ClassVar[bool] = True  # is each update of q(x) the best of its kind, so that the bound cannot fall?
     labels: ClassVar[bool] = True  # are its cells labels, or measurements of whatever kind?
+    numbers: ClassVar[bool] = False  # is x in the units of what is measured, so that its errors are squared ones?
     needs_sharpness: ClassVar[bool] = False  # are its probabilities too cautious as the bound leaves them?
 
     @abstractmethod
@@ -87,6 +88,15 @@ class Likelihood(ABC):
         (r, D, D), and has the gradient y − x at the present means x. `each`: a covariance for each row, or their sum.
         """
         raise NotImplementedError
+
+    @property
+    def inferred(self) -> np.ndarray | None:
+        """Of a latent view the features whose x may have to be inferred, (D,) bool; None: all."""
+        return None
+
+    def unknown(self, target: Array) -> Array | None:
+        """Which observed cells do not tell a number of `numbers`, but where it lies; None: all tell it."""
+        return None
 
     def start_y(self, target: Array, zeros: Array) -> Array:
         """The predictor of a model that already knows the target; `zeros` is of its shape, (n, D)."""

@@ -2,27 +2,41 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 import pandas as pd
 
-from ...core.arrays import to_numpy
+from ...core.arrays import array_namespace, like, to_numpy
 from ...core.coded import CodedView, shrink_mask
-from ...core.likelihoods import Gaussian, Likelihood
-from ..advice import Remedy
+from ...core.likelihoods import Censored, Gaussian, Likelihood
+from ...core.streamed import join_views
+from ..advice import DataError, Problem, Remedy
 from ..cells import observed_mask, read_numbers, refuse_cells, standardise
 from ..coding import Coding, plain_names
 from ..learned import NumberSummary
-from ..sparse_tables import SparseTable, refuse_odd, refuse_stored, standardise_stored, summarise
+from ..limits import Edges, Limits, as_intervals, beyond, check_limits, plain_limits
+from ..margin_choice import (
+    MarginSummary,
+    asked_margins,
+    check_margin,
+    choose_margins,
+    gain_per_cell,
+    plain_margin,
+    summary_of,
+)
+from ..margins import DOMAINS, transform
+from ..sparse_tables import SparseTable, dense_if_small, refuse_odd, refuse_stored, standardise_stored, summarise
 from ..tensors import frames, standardise_there
-from ..wording import first_few
+from ..wording import counted, first_few, quoted
 from .number_checks import refuse_empty, warn_constant
 from .view import View
 
 LARGEST = 1e303  # still leaves room for sums of a hundred thousand
 FARTHEST = 1e30  # deviations; float32 still holds them
+MOST_CELLS = 2_000_000  # that are looked at for advice
+WORTH_SAYING = 0.1  # nats a cell by which a column is likelier on another scale
 SMALLEST_SCALE = 1e-6  # of the typical feature, below which unscaled ones drown
 
 
@@ -43,21 +57,55 @@ class Real(View):
         features keep their relative scales.
     noise : "feature" or "view"
         One noise precision per feature, or one for the view (the paper's).
+    limits : pair, or mapping of column to pair, optional
+        The lower and the upper limit of what could be measured, None where there is none: limits of detection, or times
+        that were still running. A value at a limit, or beyond it, is known only to lie there or farther out. In the
+        place of a number the name of another column of the view may stand, which has the limit of each row (missing:
+        none), and is then no feature. Predictions are of the quantity itself; `impute(beyond_limits=True)` also
+        replaces values at a limit. With no training value at a limit the view is one without limits.
+    margin : "log", "logit", "box-cox", "auto" or "normal", or mapping of column to one, optional
+        The scale on which a column is nearly normal: its logarithm, that of its odds (shares between 0 and 1), a power
+        from 0 to 2 found by maximum likelihood, or what makes the column likeliest of these and none at all ("auto").
+        "normal" are the normal scores of its ranks: what is predicted stays within the values seen, and
+        `score` has no density to count. Predictions come back in the units of the data; weights, biases and noise are
+        those of the transformed column. `margins_` says what was chosen.
+    guess : "mean" or "median"
+        What stands for all that is possible where a margin bends the scale: the mean, which has the smallest squared
+        error, or the median, which has the smallest absolute one.
     """
 
     scale: bool = True
     noise: str = "feature"
+    limits: Any = None
+    margin: Any = None
+    guess: str = "mean"
 
     latent = False
     takes_tensors = True
     takes_blocks = True
 
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "limits", plain_limits(self.limits))
+        object.__setattr__(self, "margin", plain_margin(self.margin))
+
     def likelihood(self, coding: Coding) -> Likelihood:
-        return Gaussian()
+        if not coding.has_intervals:
+            return Gaussian()
+        limited = Limits.of(self.limits, coding.read_columns).limited
+        tied = [margin.ties for margin in coding.margins] or [False] * len(limited)
+        return Censored(tuple(a or b for a, b in zip(limited, tied)))
 
     @property
     def noise_model(self) -> float | str:
         return self.noise
+
+    def held_noise(self, coding: Coding) -> np.ndarray | None:
+        """Where all values are at a limit, or are one of two ranks, nothing tells the scale of x."""
+        if not coding.has_intervals:
+            return None
+        at_limits = np.asarray(coding.at_limits or [-1] * coding.width)
+        two = [margin.kind == "normal" and margin.n_values <= 2 for margin in coding.margins]
+        return (at_limits == coding.observed_per_feature) | np.array(two or [False] * coding.width)
 
     @classmethod
     def recognise(cls, frame: pd.DataFrame) -> str | None:
@@ -67,17 +115,46 @@ class Real(View):
         super().check_options(name, n_features)
         if self.noise not in ("feature", "view"):
             raise ValueError(f"view {name!r}: noise must be 'feature' or 'view', not {self.noise!r}.")
+        if self.guess not in ("mean", "median"):
+            raise ValueError(f"view {name!r}: guess must be 'mean' or 'median', not {self.guess!r}.")
         if self.weight > 1:
             raise ValueError(
                 f"view {name!r}: weight {self.weight:g} on a real view equals {self.weight:g} exact copies "
                 "of it, and its noise precision would run away. Lower the weights of the other views instead."
             )
 
-    def learn(self, frame: pd.DataFrame, name: str) -> NumberSummary:
-        return NumberSummary.of(plain_names(frame.columns), self._read(frame, name))
+    def learn(self, frame: pd.DataFrame, name: str) -> NumberSummary | MarginSummary:
+        if self.limits is None and self.margin is None:
+            return NumberSummary.of(plain_names(frame.columns), self._read(frame, name))
+        columns = pd.Index(plain_names(frame.columns), dtype=object)
+        check_limits(self.limits, columns, name)
+        limits = Limits.of(self.limits, tuple(columns))
+        values = self._read(frame[list(limits.features)] if limits.beside else frame, name)
+        edges = limits.edges(frame, name)
+        sides, values = beyond(values, *edges), np.clip(values, *edges)
+        learned = NumberSummary.of(limits.features, values)
+        if self.limits is not None:
+            learned = replace(learned, at_limits=sum(side.sum(axis=0) for side in sides), beside=limits.beside)
+        check_margin(self.margin, limits.features, name, limits.limited)
+        asked = asked_margins(self.margin, limits.features)
+        return MarginSummary.of(learned, values, sides, asked) if any(asked) else learned
 
-    def make_coding(self, learned: NumberSummary, name: str) -> Coding:
-        """Centre each feature; scale each to unit variance, or all by one number."""
+    def make_coding(self, learned: NumberSummary | MarginSummary, name: str) -> Coding:
+        """Find the margins, centre each feature; scale each to unit variance, or all by one number."""
+        if isinstance(learned, NumberSummary):
+            return self._standard_coding(learned, name)
+        refuse_empty(learned.raw, name)
+        margins, refused = choose_margins(learned)
+        if refused:
+            d, kind = refused[0]
+            what = (
+                f"view {name!r}: column {quoted(learned.raw.features[d])} cannot have the margin {kind!r}, which is of"
+            )
+            raise DataError(Problem(f"{what} {DOMAINS[kind]}", (Remedy.MISSING, Remedy.OTHER_MARGIN)))
+        coding = self._standard_coding(summary_of(learned, margins), name)
+        return replace(coding, margins=tuple(margins)) if any(m.kind != "none" for m in margins) else coding
+
+    def _standard_coding(self, learned: NumberSummary, name: str) -> Coding:
         refuse_empty(learned, name)
         mean, std, constant = learned.mean, learned.std, learned.constant
         warn_constant(learned, name, constant)
@@ -97,35 +174,137 @@ class Real(View):
                 )
         variance = np.where(constant, 1.0, (std / scale) ** 2)
         counts = tuple(learned.counts.tolist())
-        return Coding(learned.features, learned.n, centre=mean, scale=scale, variance=variance, counts=counts)
+        coding = Coding(learned.features, learned.n, centre=mean, scale=scale, variance=variance, counts=counts)
+        at_limits = tuple(learned.at_limits.tolist()) if learned.at_limits is not None else ()
+        return replace(coding, at_limits=at_limits if any(at_limits) else (), beside=learned.beside)
 
     def encode(self, frame: pd.DataFrame, name: str, coding: Coding, dtype: Any) -> CodedView:
-        values = self._read(frame, name)
-        target = standardise(values, coding.centre, coding.scale, dtype)
-        if target.size and max(float(target.max()), -float(target.min())) > FARTHEST:
+        features = frame[list(coding.features)] if coding.beside else frame
+        values = self._read(features, name)
+        edges = self._edges(frame, name, coding)
+        self._refuse_outside(features, name, values, edges, coding)
+        target = self._code(values, coding, dtype, edges)
+        if (
+            not coding.margins
+            and target.size
+            and np.max(np.abs(target), where=np.isfinite(target), initial=0) > FARTHEST
+        ):
             centre, scale = coding.centre, coding.scale
             far = f"far-off (over {FARTHEST:g} deviations)"
-            refuse_cells(frame, name, values, lambda v: np.abs(v - centre) / scale > FARTHEST, far, Remedy.UNITS)
+            refuse_cells(features, name, values, lambda v: np.abs(v - centre) / scale > FARTHEST, far, Remedy.UNITS)
         return CodedView(target, shrink_mask(observed_mask(values)))
 
     def encode_again(self, frame: pd.DataFrame, name: str, coding: Coding, dtype: Any, complete: bool) -> CodedView:
-        values = read_numbers(frame, name, ())
+        values = read_numbers(frame[list(coding.features)] if coding.beside else frame, name, ())
         observed = None if complete else shrink_mask(observed_mask(values))
-        return CodedView(standardise(values, coding.centre, coding.scale, dtype, complete), observed)
+        return CodedView(self._code(values, coding, dtype, self._edges(frame, name, coding), complete), observed)
 
     def encode_block(self, values: np.ndarray, coding: Coding, dtype: Any, complete: bool) -> CodedView:
         observed = None if complete else shrink_mask(observed_mask(values))
-        return CodedView(standardise(values, coding.centre, coding.scale, dtype, complete, own=True), observed)
+        edges = self._edges(pd.DataFrame(), "", coding)
+        return CodedView(self._code(values, coding, dtype, edges, complete, own=True), observed)
 
     def encode_tensor(self, tensor: Any, name: str, coding: Coding, dtype: Any) -> CodedView:
+        if coding.margins or coding.has_intervals:  # coded on the host, some rows at a time
+            parts = [self.encode(frame, name, coding, dtype) for frame in frames(tensor)]
+            whole = join_views(parts)
+            xp = array_namespace(tensor)
+            return CodedView(xp.astype(like(whole.target, tensor), getattr(xp, dtype)), whole.observed)
         target, observed = standardise_there(tensor, coding.centre, coding.scale, dtype)
         if not bool((abs(target) <= FARTHEST).all()):  # which cells they are, and what to do, is said on the host
             for frame in frames(tensor):
                 self.encode(frame, name, coding, dtype)
         return CodedView(target, None if bool(observed.all()) else shrink_mask(to_numpy(observed)))
 
+    def _edges(self, frame: pd.DataFrame, name: str, coding: Coding) -> Edges | None:
+        return Limits.of(self.limits, coding.read_columns).edges(frame, name) if coding.at_limits else None
+
+    def _code(
+        self,
+        values: np.ndarray,
+        coding: Coding,
+        dtype: Any,
+        edges: Edges | None,
+        complete: bool = False,
+        own: bool = False,
+    ) -> np.ndarray:
+        """Standardised values, transformed where columns have a margin; where some cells are known by an interval its
+        ends, (n, D, 2).
+        """
+        centre, scale = coding.centre, coding.scale
+        if not coding.margins and not coding.has_intervals:
+            return standardise(values, centre, scale, dtype, complete, own)
+        low = high = values
+        sides = None if edges is None else beyond(values, *edges)
+        if coding.margins:
+            low, high = transform(values if edges is None else np.clip(values, *edges), coding.margins)
+            if edges is not None:
+                edges = transform(edges[0], coding.margins)[0], transform(edges[1], coding.margins)[0]
+        target = standardise(low, centre, scale, dtype, complete)
+        if not coding.has_intervals:
+            return target
+        end = target if high is low else standardise(high, centre, scale, dtype, complete)
+        if edges is None or sides is None:
+            return np.stack([target, end], axis=-1)
+        lower, upper = ((side - centre) / scale for side in edges)
+        return as_intervals(target, end, sides, lower, upper)
+
+    def _refuse_outside(
+        self, features: pd.DataFrame, name: str, values: np.ndarray, edges: Edges | None, coding: Coding
+    ) -> None:
+        """Values that the margin of their column cannot have."""
+        for d, margin in enumerate(coding.margins):
+            if margin.kind in ("none", "normal"):
+                continue
+            side = (slice(None), slice(d, d + 1))
+            cells = values[side] if edges is None else np.clip(values[side], edges[0][side], edges[1][side])
+            refuse_cells(
+                *(features.iloc[:, d : d + 1], name, cells, lambda own, m=margin: ~m.allowed(own)),
+                f"impossible (margin {str(margin)!r} is of {DOMAINS[margin.kind]})",
+                *(Remedy.MISSING, Remedy.OTHER_MARGIN),
+            )
+
+    def advise(self, frame: pd.DataFrame, name: str) -> Problem | None:
+        """Columns that are clearly likelier on another scale."""
+        if self.margin is not None or frame.size > MOST_CELLS:
+            return None
+        learned = replace(self, margin="auto").learn(frame, name)
+        assert isinstance(learned, MarginSummary)
+        margins = choose_margins(learned)[0]
+        gains = gain_per_cell(learned, margins)
+        skewed = [feature for feature, gain in zip(learned.raw.features, gains) if gain > WORTH_SAYING]
+        if not skewed:
+            return None
+        columns = f"{counted(len(skewed), 'column')} ({first_few(skewed, 5)})"
+        return Problem(f"view {name!r}: {columns} nearer to normal on another scale", (Remedy.MARGIN,))
+
+    def at_limits(self, view: CodedView, coding: Coding) -> np.ndarray | None:
+        if not coding.at_limits:
+            return None
+        limited = np.array(Limits.of(self.limits, coding.read_columns).limited)
+        return to_numpy(self.likelihood(coding).unknown(view.target)) & limited
+
+    def log_jacobian(self, view: CodedView, coding: Coding) -> float:
+        """Values at a limit have a probability, not a density, whatever the units; margins have a slope."""
+        at_limits = self.at_limits(view, coding)
+        total = super().log_jacobian(view, coding)
+        total -= 0.0 if at_limits is None else float(at_limits.sum(axis=0) @ np.log(coding.scale))
+        if not coding.margins:
+            return total
+        ranked = [feature for feature, margin in zip(coding.features, coding.margins) if not margin.has_density]
+        if ranked:
+            what = f"margin='normal' ({first_few(ranked)}) has ranks, and no density, so there is no score"
+            raise ValueError(f"{what}. Score a model with another margin.")
+        target = to_numpy(view.target if view.target.ndim == 2 else view.target[..., 0])
+        densities = view.seen_cells if at_limits is None else view.seen_cells & ~at_limits
+        for d, margin in enumerate(coding.margins):
+            u = coding.centre[d] + coding.scale[d] * target[densities[:, d], d].astype(np.float64)
+            total -= float(margin.log_slope(u).sum())
+        return total
+
     def without_sparse(self, value: Any, name: str) -> Any:
-        return value
+        plain = self.limits is None and self.margin is None
+        return value if plain else dense_if_small(value, name, "Real with limits or a margin")
 
     def learn_sparse(self, table: SparseTable, name: str) -> NumberSummary:
         refuse_odd(table, name, LARGEST)
@@ -149,4 +328,26 @@ class Real(View):
         return values
 
     def decode(self, values: np.ndarray, coding: Coding) -> np.ndarray:
-        return coding.centre + coding.scale * values.astype(np.float64)
+        u = coding.centre + coding.scale * values.astype(np.float64)
+        for d, margin in enumerate(coding.margins):
+            u[:, d] = margin.backward(u[:, d])
+        return u
+
+    def decode_predicted(
+        self, mean: np.ndarray, std: np.ndarray, coding: Coding, ends: np.ndarray | None = None
+    ) -> tuple[np.ndarray, np.ndarray]:
+        mean, std = mean.astype(np.float64), np.asarray(std, dtype=np.float64)
+        if not coding.margins:
+            return self.decode(mean, coding), coding.scale * std
+        u, spread = coding.centre + coding.scale * mean, coding.scale * std
+        found = np.empty((2, *u.shape))
+        for d, margin in enumerate(coding.margins):
+            found[:, :, d] = margin.moments(u[:, d], spread[:, d])
+            cut = np.zeros(len(u), dtype=bool) if ends is None else np.isinf(ends[:, d]).any(axis=1) & (std[:, d] > 0)
+            if cut.any() and margin.kind != "none":
+                edge = np.where(np.isinf(ends[cut, d, 0]), ends[cut, d, 1], ends[cut, d, 0])  # type: ignore[index]
+                edge = coding.centre[d] + coding.scale[d] * edge
+                found[:, cut, d] = margin.moments_beyond(u[cut, d], spread[cut, d], edge)
+            if self.guess == "median":
+                found[0, :, d] = margin.median(u[:, d])
+        return found[0], found[1]

@@ -96,9 +96,31 @@ class View(ABC):
         """The same of numbers on a device, which stay there."""
         raise NotImplementedError
 
+    def log_jacobian(self, view: CodedView, coding: Coding) -> float:
+        """Σ log scale over observed cells: log p(user's units) = log p(model's units) − this."""
+        n_seen = view.n_rows if view.observed is None else view.observed.sum(axis=0)
+        return float(np.sum(n_seen * np.log(coding.scale)))
+
     @abstractmethod
     def decode(self, values: np.ndarray, coding: Coding) -> np.ndarray:
         """Decided values in the model's units -> (n, columns) in the user's; floats only if means."""
+
+    def decode_predicted(
+        self, mean: np.ndarray, std: np.ndarray, coding: Coding, ends: np.ndarray | None = None
+    ) -> tuple[np.ndarray, np.ndarray]:
+        """Decided values with their standard deviations, both in the user's units.
+
+        `ends`: of numbers that are known by an interval, where that begins and ends in the model's units, (n, D, 2).
+        """
+        return self.decode(mean, coding), std * (coding.scale if std.shape[1] == coding.width else 1.0)
+
+    def advise(self, frame: pd.DataFrame, name: str) -> Problem | None:
+        """Options that would suit the data better, where that is easily seen."""
+        return None
+
+    def at_limits(self, view: CodedView, coding: Coding) -> np.ndarray | None:
+        """The cells that are at a limit, (n, D) bool; None where there are no limits."""
+        return None
 
     def is_like(self, other: View) -> bool:
         """Is it of the same type with the same options?"""

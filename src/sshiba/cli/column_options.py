@@ -1,0 +1,138 @@
+"""Options of a shell about columns: which view they are in, their levels, limits and margins."""
+
+from __future__ import annotations
+
+import fnmatch
+from collections.abc import Sequence
+from typing import Any
+
+import pandas as pd
+
+from ..data.margin_choice import BENT
+from ..data.one_table import NUMERIC, by_type, name_by_type
+from ..data.sources import RowSource
+from ..data.types import VIEW_TYPES, Ordinal, Real
+
+MARGINS = tuple(BENT)
+LEVELS_VIEW = "ordinal"  # of the columns of --levels that are in no --view
+
+
+def parse_view(text: str, given: Any) -> tuple[str, Any]:
+    """NAME=columns:type; the type may be left out, and for files with views of their own the columns, too."""
+    name, equals, rest = text.partition("=")
+    columns, _, kind = rest.partition(":")
+    if not equals or not name or not rest:
+        raise ValueError(f"--view {text!r}: write NAME=columns:type, such as blood=hb,wbc:real.")
+    if isinstance(given, RowSource):
+        given = given.outline
+    if not isinstance(given, pd.DataFrame):
+        return name, _view_type(kind or columns, text)
+    found: list[str] = []
+    for pattern in columns.split(","):
+        names = [c for c in map(str, given) if c == pattern or fnmatch.fnmatchcase(c, pattern)]
+        if not names:
+            raise ValueError(f"--view {text!r}: there is no column {pattern!r}.")
+        found += [column for column in names if column not in found]
+    return name, (found, _view_type(kind, text)) if kind else found
+
+
+def with_levels(views: dict[str, Any], texts: Sequence[str], given: Any) -> dict[str, Any]:
+    """The views with the levels of --levels: of the ordinal view that has the column, else of one for all others."""
+    if not texts:
+        return views
+    outline = given.outline if isinstance(given, RowSource) else given
+    if not isinstance(outline, pd.DataFrame):
+        raise ValueError("--levels needs one table, whose columns have names.")
+    levels = dict(parse_levels(text, outline) for text in texts)
+    named: set[Any] = set()
+    for name, said in views.items():
+        columns, kind = said if isinstance(said, tuple) else (said, None)
+        own = {column: levels[column] for column in columns if column in levels}
+        if own and kind not in (None, "ordinal"):
+            raise ValueError(f"--levels: {next(iter(own))!r} is in view {name!r}, which is {kind}, not ordinal.")
+        views[name] = (columns, Ordinal(levels=own)) if own else said
+        named |= set(own)
+    rest = {column: own for column, own in levels.items() if column not in named}
+    return views | ({LEVELS_VIEW: (list(rest), Ordinal(levels=rest))} if rest else {})
+
+
+def parse_levels(text: str, outline: pd.DataFrame) -> tuple[str, list]:
+    """COLUMN=lowest,...,highest; levels of a column of numbers as numbers."""
+    column, equals, rest = text.partition("=")
+    found = [level.strip() for level in rest.split(",")]
+    if not equals or len(found) < 2 or not all(found):
+        raise ValueError(f"--levels {text!r}: write COLUMN=lowest,...,highest, such as pain=none,some,much.")
+    if column not in outline:
+        raise ValueError(f"--levels {text!r}: there is no column {column!r}.")
+    is_number = pd.api.types.is_numeric_dtype(outline[column].dtype)
+    return column, [float(level) for level in found] if is_number else found
+
+
+def with_numbers(views: dict[str, Any], limits: Sequence[str], margins: Sequence[str], given: Any) -> dict[str, Any]:
+    """The views with --limits and --margin: of the real view that has the column, else of all other numbers."""
+    if not limits and not margins:
+        return views
+    outline = given.outline if isinstance(given, RowSource) else given
+    if not isinstance(outline, pd.DataFrame):
+        if limits or any("=" in text for text in margins):
+            raise ValueError("--limits and --margin of a column need one table, whose columns have names.")
+        return {name: Real(margin=margins[-1]) if kind == "real" else kind for name, kind in views.items()}
+    edges = dict(parse_limits(text, outline) for text in limits)
+    bent = dict(parse_margin(text, outline) for text in margins)
+    everywhere = bent.pop(None, None)
+    if everywhere is not None and bent:
+        raise ValueError("--margin: say one for all columns of numbers, or one for each of some columns, not both.")
+    found = dict(views)
+    for name, said in views.items():
+        columns, kind = said if isinstance(said, tuple) else (said, None)
+        own = [{column: some.pop(column) for column in columns if column in some} for some in (edges, bent)]
+        if any(own) and kind not in (None, "real"):
+            named = next(iter(own[0] or own[1]))
+            raise ValueError(f"--limits, --margin: {named!r} is in view {name!r}, which is not real.")
+        if any(own) or (kind == "real" and everywhere is not None):
+            found[name] = (columns, Real(limits=own[0] or None, margin=own[1] or everywhere))
+    if edges or bent or everywhere is not None:
+        name = name_by_type(NUMERIC, [*outline, *views])
+        if edges or bent or name in by_type(outline.drop(columns=_columns(views)))[0]:
+            found[name] = Real(limits=edges or None, margin=bent or everywhere)
+    return found
+
+
+def _columns(views: dict[str, Any]) -> list[Any]:
+    return [column for said in views.values() for column in (said[0] if isinstance(said, tuple) else said)]
+
+
+def parse_margin(text: str, outline: pd.DataFrame) -> tuple[str | None, str]:
+    """KIND, for all columns of numbers, or COLUMN=KIND."""
+    column, equals, kind = text.rpartition("=")
+    if kind not in MARGINS:
+        raise ValueError(f"--margin {text!r}: write KIND or COLUMN=KIND, with a kind of {', '.join(MARGINS)}.")
+    if equals and column not in outline:
+        raise ValueError(f"--margin {text!r}: there is no column {column!r}.")
+    return (column, kind) if equals else (None, kind)
+
+
+def parse_limits(text: str, outline: pd.DataFrame) -> tuple[str, tuple]:
+    """COLUMN=lower,upper, of which one may be empty; a number, or the name of a column."""
+    column, equals, rest = text.partition("=")
+    found = [edge.strip() for edge in rest.split(",")]
+    if not equals or len(found) != 2 or not any(found):
+        raise ValueError(f"--limits {text!r}: write COLUMN=lower,upper, such as lead=0.05, or hours=,48.")
+    if column not in outline:
+        raise ValueError(f"--limits {text!r}: there is no column {column!r}.")
+    return column, tuple(_edge(edge, text, outline) for edge in found)
+
+
+def _edge(edge: str, text: str, outline: pd.DataFrame) -> float | str | None:
+    try:
+        return float(edge) if edge else None
+    except ValueError:
+        if edge in outline:
+            return edge
+    raise ValueError(f"--limits {text!r}: {edge!r} is no number, and no column.")
+
+
+def _view_type(kind: str, text: str) -> str:
+    if kind not in VIEW_TYPES:
+        raise ValueError(f"--view {text!r}: {kind!r} is no view type; there are {', '.join(VIEW_TYPES)}.")
+    return kind

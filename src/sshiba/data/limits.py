@@ -1,0 +1,124 @@
+"""Limits of what can be measured: of a view, of a column, or of each row, which other columns of the view then say."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from numbers import Real as RealNumber
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+from .advice import DataError, Problem, Remedy
+from .cells import cell_name, read_numbers
+from .wording import quoted
+
+ROUNDING = 1e-6  # of a limit: a value of single precision is at a limit of double precision
+
+Edge = float | str | None  # a number, the column that has one for each row, or none
+Edges = tuple[np.ndarray, np.ndarray]  # lower and upper limits, (1, D) or (n, D)
+Pair = tuple[Edge, Edge]
+ONE_PAIR: Any = None  # in the place of a column's name, where one pair is for all columns
+
+
+def plain_limits(given: Any) -> Any:
+    """The option in a form that can be compared and stored; what is wrong with it is said later."""
+    if isinstance(given, Mapping):
+        return {column: _plain_pair(pair) for column, pair in given.items()}
+    return _plain_pair(given)
+
+
+def _plain_pair(pair: Any) -> Any:
+    if not isinstance(pair, Sequence | np.ndarray) or isinstance(pair, str):
+        return pair
+    return tuple(float(edge) if _is_number(edge) else edge for edge in pair)
+
+
+def _is_number(edge: Any) -> bool:
+    return isinstance(edge, RealNumber) and not isinstance(edge, bool)
+
+
+def check_limits(given: Any, columns: pd.Index, name: str) -> None:
+    """Refuse limits that cannot be meant."""
+    pairs = given if isinstance(given, dict) else {ONE_PAIR: given}
+    for column, pair in pairs.items() if given is not None else ():
+        if not isinstance(pair, tuple) or len(pair) != 2 or not all(_is_edge(edge) for edge in pair):
+            raise ValueError(
+                f"view {name!r}: limits must be a pair (lower, upper), numbers or None, or a dict of column to such a "
+                f"pair, in which the name of a column that has the limit of each row may stand; not {pair!r}."
+            )
+        if _is_number(pair[0]) and _is_number(pair[1]) and pair[0] >= pair[1]:
+            raise ValueError(f"view {name!r}: the lower limit {pair[0]:g} is not below the upper one, {pair[1]:g}.")
+        if column is not ONE_PAIR and column not in columns:
+            raise ValueError(f"view {name!r}: limits are given for {quoted(column)}, which is no column of it.")
+        absent = [edge for edge in pair if isinstance(edge, str) and edge not in columns]
+        if absent:
+            raise ValueError(f"view {name!r}: {quoted(absent[0])} should have limits, and is no column of the view.")
+    limits = Limits.of(given, tuple(columns))
+    if not limits.pairs:
+        raise ValueError(f"view {name!r}: all of its columns hold limits of others.")
+
+
+def _is_edge(edge: Any) -> bool:
+    return edge is None or isinstance(edge, str) or (_is_number(edge) and np.isfinite(edge))
+
+
+@dataclass(frozen=True)
+class Limits:
+    """Of each feature of a view a lower and an upper limit."""
+
+    features: tuple
+    pairs: tuple[Pair, ...]
+    beside: tuple[str, ...]  # the columns that have limits of rows, and are no features
+
+    @classmethod
+    def of(cls, given: Any, columns: tuple) -> Limits:
+        """From the option of a view with these columns."""
+        if given is None:
+            return cls(columns, ((None, None),) * len(columns), ())
+        every = given if isinstance(given, dict) else dict.fromkeys(columns, given)
+        named = dict.fromkeys(edge for pair in every.values() for edge in pair if isinstance(edge, str))
+        features = tuple(column for column in columns if column not in named)
+        return cls(features, tuple(every.get(feature, (None, None)) for feature in features), tuple(named))
+
+    @property
+    def limited(self) -> tuple[bool, ...]:
+        """Which features have any."""
+        return tuple(pair != (None, None) for pair in self.pairs)
+
+    def edges(self, frame: pd.DataFrame, name: str) -> tuple[np.ndarray, np.ndarray]:
+        """Lower and upper limits in the user's units, (1, D), or (n, D) where rows of the frame have their own."""
+        n = len(frame) if self.beside else 1
+        found = np.full((2, n, len(self.pairs)), [[[-np.inf]], [[np.inf]]])
+        own = read_numbers(frame[list(self.beside)], name, (Remedy.LEAVE_OUT,)) if self.beside else np.empty((1, 0))
+        for d, pair in enumerate(self.pairs):
+            for side, edge in enumerate(pair):
+                if isinstance(edge, str):
+                    of_rows = own[:, self.beside.index(edge)].astype(np.float64)
+                    found[side, ~np.isnan(of_rows), d] = of_rows[~np.isnan(of_rows)]
+                elif edge is not None:
+                    found[side, :, d] = edge
+        lower, upper = found
+        if n and self.beside and (lower >= upper).any():
+            row, d = np.argwhere(lower >= upper)[0]
+            where = cell_name(frame[list(self.features)], row, d)
+            what = f"view {name!r}: the lower limit {lower[row, d]:g} is not below the upper one, {upper[row, d]:g}"
+            raise DataError(Problem(f"{what}, in {where}", (Remedy.LEAVE_OUT,)))
+        return lower, upper
+
+
+def beyond(values: np.ndarray, lower: np.ndarray, upper: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Which values are at their lower limit or below, and which at their upper or above."""
+    near = [ROUNDING * np.where(np.isfinite(edges), np.abs(edges), 0.0) for edges in (lower, upper)]
+    return values <= lower + near[0], values >= upper - near[1]
+
+
+def as_intervals(
+    begin: np.ndarray, end: np.ndarray, sides: tuple[np.ndarray, np.ndarray], lower: np.ndarray, upper: np.ndarray
+) -> np.ndarray:
+    """Where x lies, (n, D, 2), from where cells begin and end: at a limit from there to infinity; all standardised."""
+    below, above = sides
+    begins = np.where(above, upper, np.where(below, -np.inf, begin))
+    ends = np.where(below, lower, np.where(above, np.inf, end))
+    return np.stack([begins, ends], axis=-1).astype(begin.dtype, copy=False)
