@@ -328,7 +328,7 @@ class SSHIBA(BaseEstimator):
 
         rows = rows_of(self.missing)
         logger.info("engine: %s", rows.describe())
-        if earlier is None and end is not None and choice.keep == ALL and self.start != "random":
+        if earlier is None and end is not None and end.n_components and choice.keep == ALL and self.start != "random":
             # How many factors there are is decided: the fit goes on from that to some of the rows.
             near = posterior_like(end, spec, rows.groups, np.random.default_rng(seeds[0]))
             start = StartingPoint(near, n_components, is_near=True)
