@@ -18,7 +18,7 @@ the mean of the copies, which is what z sees, has the variance Var(x)/w.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from math import log, pi
 
@@ -150,6 +150,7 @@ class LatentView:
 def latent_view(rows: RowView, message: Message, x: LatentX, cov: Array, crowded: tuple[int, ...] | None) -> LatentView:
     """`cov` is that of z given x, (r, K, K)."""
     seen = None if rows.complete else take_columns(rows.observed, rows.groups.index)
+    rows = replace(rows, target=message.likelihood.opened(rows.target))
     return LatentView(rows, message, x, message.loading[None, ...] @ cov, seen, crowded)
 
 

@@ -313,7 +313,10 @@ class MemoryRows:
 
         def job(i: int, block: Block, some: slice) -> RowPosterior:
             found = self._settled(i, block, some, local, messages, MAX_ROUNDS, z_tol, each=True)
-            return RowPosterior(self.order[self.slices[i]][some], found.z, found.cov(), found.converged)
+            known = (own.likelihood.row_offset(view.target) for own, view in zip(self.spec.views, block.views))
+            offsets = self.device.put(tuple(None if offset is None else offset[some] for offset in known))
+            rows = self.order[self.slices[i]][some]
+            return RowPosterior(rows, found.z, found.cov(), found.converged, offsets)
 
         for i, block in enumerate(self.blocks.whole()):
             parts = block.parts(posterior.n_components, own=not block.shared or block.z_follows_x)

@@ -28,10 +28,12 @@ class RowPosterior:
     z_mean: Array  # (n, K)
     z_cov: Array  # (n, K, K), or (1, K, K) where all of them share it
     converged: bool  # had q(x) and q(z) settled?
+    offsets: tuple[Array | None, ...]  # of each view, (n, 1): what is known of the rows beside x
 
     def part(self, places: slice) -> RowPosterior:
         cov = self.z_cov if self.z_cov.shape[0] == 1 else self.z_cov[places]
-        return RowPosterior(self.rows[places], self.z_mean[places], cov, self.converged)
+        offsets = tuple(None if offset is None else offset[places] for offset in self.offsets)
+        return RowPosterior(self.rows[places], self.z_mean[places], cov, self.converged, offsets)
 
 
 Ask = Callable[[RowPosterior], Any]  # what is to be known of some rows, worked out where they are

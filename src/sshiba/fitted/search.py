@@ -288,7 +288,7 @@ def judge(posterior: Posterior, spec: ModelSpec, fold: Fold, check: Callable[[],
             predicted = predict_views(rows, posterior, list(question.hidden), (1.0,) * len(fold.test), ROUGH_Z)
         check()
         for i, hidden in question.hidden.items():
-            found = spec.views[i].likelihood.losses(fold.test[i].target, predicted[i][0])
+            found = spec.views[i].likelihood.losses(fold.test[i].target, *predicted[i])
             own = losses.setdefault(i, np.full(hidden.shape, np.nan))
             own[hidden] = np.reshape(found, hidden.shape)[hidden]
     return losses

@@ -4,10 +4,11 @@ from .gaussian import Gaussian
 from .interval import Interval
 from .likelihood import Likelihood, PredictiveX, RowUpdate, XUpdate
 from .logistic import Logistic
+from .poisson import Poisson
 from .probit import MultinomialProbit
 from .threshold import Threshold
 
-LIKELIHOODS: tuple[type[Likelihood], ...] = (Gaussian, Threshold, Logistic, MultinomialProbit, Interval)
+LIKELIHOODS: tuple[type[Likelihood], ...] = (Gaussian, Threshold, Logistic, MultinomialProbit, Interval, Poisson)
 
 __all__ = [
     "LIKELIHOODS",
@@ -16,6 +17,7 @@ __all__ = [
     "Likelihood",
     "Logistic",
     "MultinomialProbit",
+    "Poisson",
     "PredictiveX",
     "RowUpdate",
     "Threshold",

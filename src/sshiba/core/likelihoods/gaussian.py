@@ -26,7 +26,7 @@ class Gaussian(Likelihood):
     def predict(self, x: PredictiveX) -> tuple[Array, Array]:
         return x.mean, array_namespace(x.mean).sqrt(x.var)
 
-    def losses(self, target: np.ndarray, values: np.ndarray) -> np.ndarray:
+    def losses(self, target: np.ndarray, values: np.ndarray, std: np.ndarray) -> np.ndarray:
         return (target - values) ** 2
 
     def decide(self, values: np.ndarray) -> np.ndarray:

@@ -49,6 +49,7 @@ class Real(View):
     noise: str = "feature"
 
     latent = False
+    has_probabilities = False
     takes_tensors = True
     takes_blocks = True
 
