@@ -115,6 +115,20 @@ class Likelihood(ABC):
         −log p; of whole rows (n,), else of the shape of the target.
         """
 
+    def log_density(self, t: np.ndarray, mean: np.ndarray, std: np.ndarray) -> np.ndarray:
+        """log p of what is predicted as a number, given its mean and standard deviation; in the user's units."""
+        raise NotImplementedError
+
+    def rank(self, t: np.ndarray, mean: np.ndarray, std: np.ndarray, u: np.ndarray) -> np.ndarray:
+        """The same number's place in its distribution, between 0 and 1, P(< t) + u P(t): with u uniform, so is it where
+        the distribution is right.
+        """
+        raise NotImplementedError
+
+    def deviance(self, t: np.ndarray, guess: np.ndarray, scale: np.ndarray) -> np.ndarray:
+        """How far it is from a guess: twice the log-likelihood that is lost, but for what all guesses share."""
+        raise NotImplementedError
+
     @abstractmethod
     def decide(self, values: np.ndarray) -> np.ndarray:
         """From `predict`'s values to one value per cell: the mean, 0 / 1, the class code, the level's number."""

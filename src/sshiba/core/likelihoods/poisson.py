@@ -10,12 +10,13 @@ from typing import Any
 
 import numpy as np
 from array_api_compat import is_numpy_array
+from scipy.special import xlogy
 
 from ..arrays import array_namespace, gammaln, like
 from ..sparse_rows import is_sparse
 from ..state import Array
-from .likelihood import Likelihood, PredictiveX, XUpdate
-from .poisson_predictive import log_probability, moments
+from .likelihood import SMALLEST, Likelihood, PredictiveX, XUpdate
+from .poisson_predictive import below, log_probability, moments
 
 N_NEWTON = 8  # steps; 6 are exact to 1e-13 for tau from 0.003 to 10,000 and counts up to a million
 SMALL_COUNT = 0.1  # is added to counts and rates at the start
@@ -95,8 +96,8 @@ class Poisson(Likelihood):
         return target.opened()
 
     def infer_x(self, target: Counts, y: Array, tau: Array, xi: Array | None) -> XUpdate:
-        """q(x) = N(m, v) is the best normal one: of t (m + o) − e^u − log Γ(t + 1) + ½ log 2πe v − ½ tau ((m − y)² + v),
-        with u = log E e^(x+o) = m + o + v/2, the derivatives vanish where m = y + (t − e^u)/tau, v = 1/(tau + e^u).
+        """The best normal q(x) = N(m, v): with u = log E e^(x+o) = m + o + v/2 the derivatives of t (m + o) − e^u +
+        ½ log v − ½ tau ((m − y)² + v) vanish where m = y + (t − e^u)/tau and v = 1/(tau + e^u).
 
         So u is the root of the rising f(u) = u − o − y − (t − e^u)/tau − ½/(tau + e^u). Whatever u is found, m = u − o
         − v/2 makes E e^(x+o) exactly e^u, and the bound exact.
@@ -126,6 +127,15 @@ class Poisson(Likelihood):
 
     def losses(self, target: Any, values: np.ndarray, std: np.ndarray) -> np.ndarray:
         return -log_probability(target, values, std)
+
+    def log_density(self, t: np.ndarray, mean: np.ndarray, std: np.ndarray) -> np.ndarray:
+        return log_probability(t, mean, std)
+
+    def rank(self, t: np.ndarray, mean: np.ndarray, std: np.ndarray, u: np.ndarray) -> np.ndarray:
+        return (1 - u) * below(t - 1, mean, std) + u * below(t, mean, std)
+
+    def deviance(self, t: np.ndarray, guess: np.ndarray, scale: np.ndarray) -> np.ndarray:
+        return 2 * (xlogy(t, t / np.maximum(guess, SMALLEST)) - t + guess)
 
     def decide(self, values: np.ndarray) -> np.ndarray:
         return values

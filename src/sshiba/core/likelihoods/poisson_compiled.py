@@ -24,7 +24,7 @@ def update(
     tau = np.ascontiguousarray(np.broadcast_to(tau, (n if np.ndim(tau) == 2 and len(tau) > 1 else 1, width)))
     found = np.empty((3, n, width))
     parts = max(1, min(n_threads(), n * width // MIN_CHUNK))
-    edges = np.linspace(0, n, parts + 1).astype(int)
+    edges = np.linspace(0, n, parts + 1).astype(int).tolist()
 
     def one(a: int, b: int) -> None:
         own = tau if len(tau) == 1 else tau[a:b]

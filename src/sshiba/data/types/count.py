@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -17,9 +18,13 @@ from ..cells import observed_mask, read_numbers, refuse_cells, standardise
 from ..coding import EXACT_INTEGER, Coding, plain_names, unit_coding
 from ..learned import NumberSummary
 from ..sparse_tables import SparseTable, refuse_odd, refuse_stored, summarise
+from ..wording import quoted
 from .number_checks import refuse_empty, warn_constant
 from .view import View
 
+logger = logging.getLogger("sshiba")
+
+LARGE_SHARE = 0.3  # of a column among all that is counted
 LEAST_TOTAL = 0.5  # what a column of zeros is taken to add up to
 NO_COUNTS = (Remedy.REAL, Remedy.MISSING)
 
@@ -40,8 +45,9 @@ class Count(View):
     size : bool
         Are some rows larger than others, as documents, libraries of reads or catchments are? The size of a row is what
         was counted in its observed cells over what the columns' means predict for them, and factors tell what rows are
-        made of, not how large they are. A row of which nothing is observed has the size 1, the mean. A single column
-        has no sizes.
+        made of, not how large they are. A row of which nothing is observed has the size 1, the mean. With a few
+        columns, or where one holds much of all that is counted, a cell tells the size of its own row, and predictions
+        are too sure: False is better there, and a factor tells the size. A single column has no sizes.
     """
 
     noise: str = "view"
@@ -76,8 +82,18 @@ class Count(View):
         """The offset of a column is the log of its mean; one of zeros only is taken to have half a count in all."""
         refuse_empty(learned, name)
         warn_constant(learned, name, learned.constant)
+        self._tell_large(learned, name)
         log_mean = np.log(np.maximum(learned.mean, LEAST_TOTAL / learned.n))
         return replace(unit_coding(learned.features, learned.n), centre=log_mean)
+
+    def _tell_large(self, learned: NumberSummary, name: str) -> None:
+        """Where one column is much of what tells the size of rows."""
+        shares = learned.mean / max(learned.mean.sum(), np.finfo(float).tiny)
+        largest = int(np.argmax(shares))
+        if self.size and len(shares) > 1 and shares[largest] > LARGE_SHARE:
+            whose = f"view {name!r}: column {quoted(learned.features[largest])}"
+            what = f"{whose} holds {shares[largest]:.0%} of all that is counted, and so tells the size of its rows"
+            logger.info("%s; Count(size=False) leaves sizes to the factors", what)
 
     def encode(self, frame: pd.DataFrame, name: str, coding: Coding, dtype: Any) -> CodedView:
         values = self._read(frame, name)
