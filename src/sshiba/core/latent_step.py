@@ -174,8 +174,13 @@ def marked_columns(marks: Array) -> tuple[int, ...]:
 def predictors_of_shared(views: Sequence[LatentView], z: Array) -> list[Array]:
     """y = <z>·<w> + <b> of all latent views from the `z` that static views tell, (n, K), of rows that share a gain.
 
-    <z> moves with the means x of the latent views by their gains, and y by what that is in its own columns.
+    <z> moves with the means x of the latent views by their gains, and y by what that is in its own columns, which is
+    the shorter way where these are fewer than factors.
     """
+    if sum(view.gain.shape[1] for view in views) > z.shape[1]:
+        for view in views:
+            z = add_product(z, view.x.mean, view.gain[0, ...])
+        return [view.predictor(z) for view in views]
     found = []
     for view in views:
         y = view.predictor(z)

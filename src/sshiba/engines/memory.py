@@ -279,10 +279,11 @@ class MemoryRows:
     def _each(self, part: Part, job: Callable[..., Any], blocks: PlacedBlocks, x: Sequence[LocalX]) -> Iterator[Any]:
         """What a job finds for each block and its q(x), in order.
 
-        Many small matrices, and sparse ones, gain from threads over blocks, large products from those inside BLAS. Rows
+        Many small matrices, sparse ones and costly cells gain from threads over blocks, large products from those inside BLAS. Rows
         that are read take a thread for each block: one more than there are cores, since some wait for their rows.
         """
-        by_block = not part.summary.shared or any(is_sparse(view.target) for view in part.summary.views)
+        costly = any(view.likelihood.costly for view in self.spec.views)
+        by_block = not part.summary.shared or costly or any(is_sparse(view.target) for view in part.summary.views)
         if self.in_memory:
             run = in_threads if by_block and len(blocks) > 1 and self.device.is_host else map
             return run(job, blocks, x)

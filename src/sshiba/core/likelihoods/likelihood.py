@@ -73,6 +73,7 @@ class Likelihood(ABC):
     whole_rows: ClassVar[bool] = False  # is a row one observation, seen or missing as a whole?
     exact: ClassVar[bool] = True  # is each update of q(x) the best of its kind, so that the bound cannot fall?
     labels: ClassVar[bool] = True  # are its cells labels, or measurements of whatever kind?
+    costly: ClassVar[bool] = False  # does q(x) of cells take longer than their products?
     needs_sharpness: ClassVar[bool] = False  # are its probabilities too cautious as the bound leaves them?
 
     def row_target(self, target: Any, observed: np.ndarray | None) -> Any:

@@ -75,6 +75,7 @@ class Poisson(Likelihood):
 
     latent = True
     labels = False
+    costly = True
 
     def row_target(self, target: Any, observed: np.ndarray | None) -> Counts:
         n = len(target)
