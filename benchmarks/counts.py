@@ -128,7 +128,7 @@ def mofaflex(whole: np.ndarray, hidden: np.ndarray) -> Scores:
     with contextlib.redirect_stdout(io.StringIO()), contextlib.redirect_stderr(io.StringIO()):
         model = MOFAFLEX(
             MuData({"words": table}),
-            DataOptions(plot_data_overview=False, remove_constant_features=False, scale_per_group=False),
+            DataOptions(plot_data_overview=False, remove_constant_features=False),
             ModelOptions(n_factors=N_FACTORS, likelihoods={"words": "NegativeBinomial"}),
             TrainingOptions(device="cpu", seed=0, save_path=False),
         )
@@ -139,15 +139,15 @@ def mofaflex(whole: np.ndarray, hidden: np.ndarray) -> Scores:
 
 
 def flexible_rates(model: object, shown: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Means and shapes of its negative binomials: its own reconstruction, scaled to each row's seen cells."""
-    (factors,) = model.get_factors("numpy").values()  # type: ignore[attr-defined]
-    weights = model.get_weights("numpy")["words"]  # type: ignore[attr-defined]
-    z = factors if factors.shape[0] == len(shown) else factors.T
-    w = weights if weights.shape[0] == z.shape[1] else weights.T
-    (dispersion,) = model.get_dispersion("numpy")["words"].values()  # type: ignore[attr-defined]
-    rate = np.logaddexp(0, z @ w)
-    rate *= np.nansum(shown, axis=0) / np.where(np.isnan(shown), 0, rate).sum(axis=0)
-    return np.maximum(rate, 1e-10), 1 / np.asarray(dispersion)
+    """Means and shapes of its negative binomials: max(0, z w) times the mean of each row, at least a hundredth of what
+    rank one expects, since a rate of 0 would forbid a count.
+    """
+    (z,) = model.get_factors("numpy").values()  # type: ignore[attr-defined]
+    w = model.get_weights("numpy")["words"]  # type: ignore[attr-defined]
+    dispersion = model.get_dispersion("numpy")["words"]  # type: ignore[attr-defined]
+    product = z @ w if z.shape[1] == w.shape[0] else z.T @ w
+    rate = np.maximum(product, 0) * np.nanmean(shown, axis=1, keepdims=True)
+    return np.maximum(rate, 0.01 * rank_one(shown)), 1 / np.asarray(dispersion)
 
 
 MODELS: dict[str, Callable[[np.ndarray, np.ndarray], Scores]] = {

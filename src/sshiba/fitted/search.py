@@ -59,7 +59,7 @@ class Candidate:
     keep : "fewest" or "all"
         Which factors stay: as few as the evidence asks for, or all that explain anything.
     label_weight : float
-        Weight of the views of labels (all that are not real, ordinal or counts) whose weight is 1. With many factors the
+        Weight of the views of labels (not real, ordinal or counts) whose weight is 1. With many factors the
         posterior can be too sure of what labels say; a weight below 1 tempers it.
     """
 
