@@ -111,13 +111,16 @@ def measure(quick: bool) -> dict[str, Any]:
     found: dict[str, Any] = {"machine": platform.processor() or platform.machine(), "python": platform.python_version()}
     small, large = coded(make_views(400, 50, 0.0)), coded(make_views(6_000 if quick else 120_000, 100, 0.1))
     n = large[0][0].n_rows
-    for n_workers in (1, 2):
-        options = {"host": "127.0.0.1", "dashboard_address": ":0"}
-        with LocalCluster(n_workers, threads_per_worker=1, processes=True, **options) as cluster, Client(cluster):
-            if n_workers == 2:
+    options = {"threads_per_worker": 1, "processes": True, "host": "127.0.0.1", "dashboard_address": ":0"}
+    taken: dict[int, list[dict[str, float]]] = {1: [], 2: []}
+    for n_workers in (1, 2) * (1 if quick else 3):  # in turns, as a machine has slow minutes
+        with LocalCluster(n_workers=n_workers, **options) as cluster, Client(cluster):
+            if n_workers == 2 and not taken[2]:
                 found["overhead, 20 blocks"] = sweeps(*small, 20, 40)
                 found["overhead, 80 blocks"] = sweeps(*small, 5, 20)
-            found[f"{n_workers} workers"] = sweeps(*large, n // (2 * BLOCKS_EACH), 3 if quick else 7)
+            taken[n_workers].append(sweeps(*large, n // (2 * BLOCKS_EACH), 3 if quick else 7))
+    for n_workers, each in taken.items():
+        found[f"{n_workers} workers"] = sorted(each, key=lambda own: own["seconds"])[len(each) // 2]
     found["block seconds"], found["bytes"] = block_times(*large, n // (2 * BLOCKS_EACH))
     found["two processes without Dask"] = pair_gains(n // (2 * BLOCKS_EACH))
     found["efficiency of two"] = found["1 workers"]["seconds"] / (2 * found["2 workers"]["seconds"])

@@ -58,7 +58,7 @@ def undisturbed() -> SSHIBA:
 
 @pytest.fixture
 def short_patience() -> Iterator[None]:
-    quick = {"sshiba.patience": 2, "distributed.comm.timeouts.connect": "2s"}
+    quick = {"sshiba.patience": 4, "distributed.comm.timeouts.connect": "4s"}
     with dask.config.set(quick):
         yield
 

@@ -9,6 +9,8 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 import pytest
+from safetensors.numpy import load as load_arrays
+from safetensors.numpy import save as save_arrays
 from test_estimator import fit, make_views, with_holes
 
 from sshiba import SSHIBA, Binary, Categorical, ModelFileError, Priors, Real, load
@@ -113,6 +115,21 @@ def test_bad_files_are_refused(saved: tuple[SSHIBA, Path], tmp_path: Path) -> No
         load(tmp_path / "text.sshiba")
     with pytest.raises(FileNotFoundError, match="no file"):
         load(tmp_path / "nothing.sshiba")
+
+
+def test_an_array_of_another_size_is_refused(saved: tuple[SSHIBA, Path], tmp_path: Path) -> None:
+    """Longer by one, or cut to one entry, which NumPy would spread over all features."""
+    with zipfile.ZipFile(saved[1]) as archive:
+        arrays = load_arrays(archive.read("arrays.safetensors"))
+    for name, array in arrays.items():
+        if "path" in name:  # as long as the fit was
+            continue
+        for other in (np.concatenate([array, array[:1]]), array[:1]):
+            if other.shape == array.shape or (name.endswith("basis") and len(other) > len(array)):
+                continue
+            forged = save_arrays({**arrays, name: np.ascontiguousarray(other)})
+            with pytest.raises(ModelFileError):
+                load(rewritten(saved[1], tmp_path / "forged.sshiba", arrays=forged))
 
 
 def test_loading_runs_no_code(saved: tuple[SSHIBA, Path], tmp_path: Path) -> None:

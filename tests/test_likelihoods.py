@@ -21,9 +21,11 @@ from sshiba.core.likelihoods import (
     Poisson,
     PredictiveX,
     Threshold,
+    interval,
     poisson,
     probit_integrals,
     probit_rows,
+    threshold,
 )
 from sshiba.core.likelihoods.interval import FAR, cut_normal
 from sshiba.core.likelihoods.logistic import lambda_xi, logistic_normal
@@ -343,6 +345,49 @@ def test_cut_normal_with_one_end(edge: float) -> None:
         assert log_mass == pytest.approx(log_ndtr(sign * edge), rel=1e-10, abs=1e-14)
     free = [float(part[0]) for part in cut_normal(np.array([-FAR]), np.array([FAR]))]
     np.testing.assert_allclose(free, [0, 1, 0], atol=1e-12)
+
+
+@pytest.mark.parametrize("of_cells", [False, True])
+def test_compiled_thresholds_equal_those_of_arrays(of_cells: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    """With a precision for each feature or each cell, far out, of columns of a larger array, in single precision."""
+    if threshold.compiled() is None:
+        pytest.skip("numba is not installed")
+    rng = np.random.default_rng(0)
+    y, target = rng.uniform(-60, 60, (50, 9)), (rng.random((50, 9)) < 0.5).astype(float)
+    y[:25] /= 20
+    tau = rng.uniform(0.1, 3, (50, 9) if of_cells else 9)
+    for some, dtype, rtol in (
+        (slice(None), np.float64, 1e-9),
+        (slice(2, 6), np.float64, 1e-9),
+        (slice(None), "f4", 1e-4),
+    ):
+        cells = target[:, some], y[:, some].astype(dtype, order="A"), tau[..., some], None
+        found = Threshold().infer_x(*cells)
+        with monkeypatch.context() as patch:
+            patch.setattr(threshold, "compiled", lambda: None)
+            expected = Threshold().infer_x(*(cells[0], cells[1].astype(float), *cells[2:]))
+        for name in ("mean", "second", "bound"):
+            mine, theirs = getattr(found, name), getattr(expected, name)
+            assert mine.dtype == dtype
+            np.testing.assert_allclose(mine, theirs, rtol=rtol, atol=10 * rtol)
+
+
+def test_compiled_cut_normals_equal_those_of_arrays(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Of any width, anywhere, in either order of memory, in single precision, too."""
+    if interval.compiled() is None:
+        pytest.skip("numba is not installed")
+    rng = np.random.default_rng(0)
+    middle, width = rng.uniform(-45, 45, (40, 60)), 10 ** rng.uniform(-4, 1.5, (40, 60))
+    a, b = middle - width / 2, np.where(rng.random(width.shape) < 0.2, FAR, middle + width / 2)
+    for order, dtype, rtol in (("C", np.float64, 1e-9), ("F", np.float64, 1e-9), ("C", np.float32, 1e-5)):
+        edges = [np.asarray(edge, order=order, dtype=dtype) for edge in (a, b)]
+        found = cut_normal(*edges)
+        with monkeypatch.context() as patch:
+            patch.setattr(interval, "compiled", lambda: None)
+            expected = cut_normal(*(edge.astype(np.float64) for edge in edges))
+        for mine, theirs, scale in zip(found, expected, (1.0, 0.1, 1.0)):
+            assert mine.dtype == dtype
+            np.testing.assert_allclose(mine, theirs, rtol=rtol, atol=rtol * scale)
 
 
 CUTS = ((-0.5,), (), (-1.0, 0.2, 0.3), (0.0, 1.0))

@@ -181,6 +181,15 @@ def test_factors_coloured_by_anything(model: SSHIBA, colour: object) -> None:
         assert len(ax.get_legend().get_texts()) <= 17
 
 
+def test_ordered_categories_keep_their_order(model: SSHIBA) -> None:
+    levels = ["never", "rarely", "often", "daily"]
+    colour = pd.Categorical.from_codes(np.arange(80) % 3 + 1, levels, ordered=True)
+    ax = plots.factors(model, colour=colour)
+    assert [text.get_text() for text in ax.get_legend().get_texts()] == levels[1:]
+    reds = [part.get_facecolor()[0][0] for part in ax.collections]
+    assert reds == sorted(reds)
+
+
 def test_dates_make_a_scale(model: SSHIBA) -> None:
     ax = plots.factors(model, colour=pd.date_range("2020-01-01", periods=80))
     assert_readable(ax)

@@ -195,6 +195,28 @@ def test_choosing_axes_and_colours_changes_the_scatter(page, model: SSHIBA) -> N
     assert points()[1] == 1
 
 
+def test_levels_are_shown_in_their_order(browser, tmp_path: Path) -> None:
+    """Neither by the alphabet nor by their number, in colours of one scale."""
+    rng = np.random.default_rng(0)
+    z = rng.standard_normal((90, 1))
+    x = z + 0.3 * rng.standard_normal((90, 3))
+    kind = pd.CategoricalDtype(["never", "rarely", "often", "daily"], ordered=True)
+    table = pd.DataFrame(
+        {f"q{j}": pd.Categorical.from_codes(np.digitize(x[:, j], [-1, 0, 1]), dtype=kind) for j in range(3)}
+    )
+    path = tmp_path / "levels.html"
+    SSHIBA(2, random_state=0, search=None, max_iter=30).fit(table).report(path, table)
+    page = browser.new_page()
+    page.goto(path.as_uri())
+    shown = "document.getElementById('factors-plot').data"
+    assert page.evaluate(f"{shown}.map(trace => trace.name)") == list(kind.categories)
+    colours = page.evaluate(f"{shown}.map(trace => trace.marker.color)")
+    assert colours[0] == "rgb(92,1,166)"
+    assert colours[-1] == "rgb(253,180,47)"
+    assert len(set(colours)) == 4
+    page.close()
+
+
 def test_searching_a_feature_shows_its_weights(page, model: SSHIBA) -> None:
     assert page.locator("#feature-plot").is_hidden()
     page.fill("#search", "ALBU")

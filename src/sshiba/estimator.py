@@ -22,6 +22,8 @@ from .core.devices import Device, device_for
 from .core.machine import memory_limit
 from .core.random import seed_sequence
 from .core.spec import ModelSpec, Priors
+from .core.start import posterior_like
+from .core.state import Posterior
 from .core.streamed import AnyView, ReadCount
 from .data.advice import Problem, Remedy
 from .data.reading import read_training, warn_empty_rows
@@ -37,6 +39,7 @@ from .fitted.answers import Answers
 from .fitted.describe import attributes
 from .fitted.fitted import Fitted, fitted_of, make_fitted
 from .fitted.search import (
+    ALL,
     FEWEST,
     MOST_OPERATIONS,
     SHORT,
@@ -312,7 +315,7 @@ class SSHIBA(BaseEstimator):
         root = seed_sequence(self.random_state)
         seeds = root.spawn(self.n_init)[len(before) :]
         if earlier is None:
-            search = self._search(schema, coded, n_components, root)
+            search, end = self._search(schema, coded, n_components, root) or (None, None)
             choice = self._candidates[0] if search is None else search.choice
         else:
             search, choice = earlier.search, earlier.choice
@@ -325,6 +328,10 @@ class SSHIBA(BaseEstimator):
 
         rows = rows_of(self.missing)
         logger.info("engine: %s", rows.describe())
+        if earlier is None and end is not None and choice.keep == ALL and self.start != "random":
+            # How many factors there are is decided: the fit goes on from that to some of the rows.
+            near = posterior_like(end, spec, rows.groups, np.random.default_rng(seeds[0]))
+            start = StartingPoint(near, n_components, is_near=True)
 
         as_transform = self.missing == "exact" or all(view.is_complete for view in coded)
         exact_rows = None
@@ -390,8 +397,10 @@ class SSHIBA(BaseEstimator):
 
     def _search(
         self, schema: Schema, data: Sequence[AnyView], n_components: int, root: np.random.SeedSequence
-    ) -> Search | None:
-        """Which of the candidates to fit; None where there is no choice, or none is wanted for such data."""
+    ) -> tuple[Search, Posterior] | None:
+        """Which of the candidates to fit, and the end of its fit to some of the rows; None where there is no choice, or
+        none is wanted for such data.
+        """
         seed = np.random.SeedSequence(root.entropy, spawn_key=(*root.spawn_key, 2**31))  # the same whatever n_init
         n_rows = data[0].n_rows
 
@@ -415,10 +424,10 @@ class SSHIBA(BaseEstimator):
         with FitBar(len(candidates), SHORT, "candidate") if self.verbose else nullcontext() as bar, ctrl_c() as stops:
             here = "auto" if self.engine == "dask" else self.engine  # short fits to few rows
             model = (n_components, options, seed, self.missing, here, self._device_for(data))
-            search = run_search(candidates, in_memory, make_spec, *model, bar, stops)
-        if search is not None:
-            logger.info(search.in_words())
-        return search
+            found = run_search(candidates, in_memory, make_spec, *model, bar, stops)
+        if found is not None:
+            logger.info(found[0].in_words())
+        return found
 
     def _fit_options(self, schema: Schema, began: float) -> FitOptions:
         """`tol` is for the whole bound, `max_time` for each of the runs that follow one another."""

@@ -44,6 +44,19 @@ def posterior_along(
     return Posterior(tuple(views))
 
 
+def posterior_like(
+    fitted: Posterior, spec: ModelSpec, groups: Sequence[ColumnGroups], rng: np.random.Generator
+) -> Posterior:
+    """The means of a fit to other rows of the same kind; what depends on which cells these rows have starts anew."""
+    start = random_posterior(spec, fitted.n_components, groups, rng)
+    views = []
+    for view, own in zip(start.views, fitted.views):
+        w_second = view.w_cov.spread + own.w_mean**2
+        kept = {name: getattr(own, name) for name in ("w_mean", "b_mean", "b_var", "alpha", "gamma", "tau")}
+        views.append(replace(view, w_second=w_second, **kept))
+    return Posterior(tuple(views))
+
+
 def leading_directions(multiply: Callable[[np.ndarray], np.ndarray], n_features: int, k: int) -> np.ndarray:
     """v_j √λ_j of the k largest eigenvalues of a correlation matrix C, (D, k); zero where it has no more.
 

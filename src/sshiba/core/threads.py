@@ -7,6 +7,7 @@ from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import contextmanager
+from itertools import pairwise
 from typing import Any
 
 from threadpoolctl import ThreadpoolController
@@ -91,6 +92,15 @@ def in_threads(job: Callable[..., Any], *arguments: Sequence[Any], workers: int 
                 yield waiting.popleft().result()
         while waiting:
             yield waiting.popleft().result()
+
+
+def in_chunks(job: Callable[[slice], Any], n_rows: int, n_cells: int, least: int) -> Iterator[Any]:
+    """A job for chunks of rows on all threads, each with at least so many cells; one chunk where there are fewer."""
+    n_chunks = 1 if n_cells < least else min(n_threads(), 1 + n_cells // least)
+    if n_chunks == 1:
+        return iter([job(slice(0, n_rows))])
+    edges = [n_rows * i // n_chunks for i in range(n_chunks + 1)]
+    return in_threads(job, [slice(a, b) for a, b in pairwise(edges)])
 
 
 def read_ahead(job: Callable[[Any], Any], items: Iterable[Any]) -> Iterator[Any]:

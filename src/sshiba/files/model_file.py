@@ -131,7 +131,7 @@ def unpack(header: dict[str, Any], arrays: dict[str, np.ndarray]) -> Fitted:
     schema = Schema(types, codings, inferred, unpack_columns(header, codings))
     posterior, choice, search = Posterior(tuple(views)), unpack_candidate(header["choice"]), header["search"]
     settings, result = unpack_settings(header["settings"]), header["result"]
-    n_rows, n_components = header["n_rows"], posterior.n_components
+    n_rows = header["n_rows"]
     fit = Fitted(
         schema=schema,
         spec=choice.spec(lambda priors: schema.model_spec(n_rows, priors, settings["missing"])),
@@ -153,17 +153,31 @@ def unpack(header: dict[str, Any], arrays: dict[str, np.ndarray]) -> Fitted:
         search=None if search is None else unpack_search(search),
         reading=header.get("reading"),
     )
+    check_sizes(fit, n_rows)
+    return fit
+
+
+def check_sizes(fit: Fitted, n_rows: int) -> None:
+    """Every array has the size that its use expects: one of another size might be spread over features in silence."""
+    n_views, n_components = len(fit.spec.views), fit.posterior.n_components
     sizes = [
+        ((len(fit.index),), (n_rows,)),
         (fit.factors.shape, (n_rows, n_components)),
         (fit.factors_std.shape, (n_rows, n_components)),
-        (fit.r2.shape, (n_components + 1, len(types))),
-        (len(fit.index), n_rows),
-        (len(fit.sharpness), len(types)),
-        ({view.w_mean.shape[1] for view in views}, {n_components}),
+        (fit.r2.shape, (n_components + 1, n_views)),
+        ((len(fit.sharpness),), (n_views,)),
     ]
+    for coding, view, spec in zip(fit.schema.codings.values(), fit.posterior.views, fit.spec.views):
+        n_features, n_gammas = coding.width, int(spec.relevance.max()) + 1
+        n_noises = 1 if spec.tau_prior is None else spec.tau_prior.shape.size
+        per_feature = [getattr(coding, name) for name in CODING_ARRAYS]
+        per_feature += [view.b_mean, view.b_var, view.w_cov.logdet]
+        sizes += [(array.shape, (n_features,)) for array in per_feature]
+        sizes.append((view.w_mean.shape, (n_features, n_components)))
+        for q, n in ((view.alpha, n_components), (view.gamma, n_gammas), (view.tau, n_noises)):
+            sizes += [(getattr(q, f.name).shape, (n,)) for f in fields(q)]
     if any(found != expected for found, expected in sizes):
         raise ModelFileError("the sizes of its arrays do not fit together")
-    return fit
 
 
 def unpack_columns(header: Mapping[str, Any], codings: Mapping[str, Coding]) -> tuple:

@@ -46,7 +46,8 @@ SMALLEST = 1e-12  # a mean squared error is taken to be at least this
 SHORT = 60  # sweeps
 ROUGH = 30.0  # times the tolerance of the fit
 ROUGH_Z = 1e-3  # change of a factor at which the inference of rows ends
-MOST_OPERATIONS = 4e8  # of a sweep, some 80 milliseconds: beyond it there is no search unless it is asked for
+MOST_OPERATIONS = 2.5e8  # of a sweep, some 60 milliseconds: beyond it there is no search unless it is asked for
+PER_CELL, PER_CLASS = 3, 6  # products of K² with a covariance each: a class also has its integrals
 
 
 @dataclass(frozen=True)
@@ -146,7 +147,9 @@ def n_operations(data: Sequence[CodedView], spec: ModelSpec, n_components: int) 
     direct = n * (n_real + n_latent) * k
     n_masks = sum(view.observed.shape[1] for view in data if view.observed is not None)
     if n_masks > 3:
-        return direct + n * (k**3 + (n_masks + 6 * n_latent) * k**2) + n_masks * k**3
+        latent = [view for view in spec.views if view.likelihood.latent]
+        n_products = sum(v.n_features * (PER_CLASS if v.likelihood.whole_rows else PER_CELL) for v in latent)
+        return direct + n * (k**3 + (n_masks + n_products) * k**2) + n_masks * k**3
     gram = (n_real + n_latent) ** 2 * k + n * n_real * (n_latent + n_real / SHORT)
     return min(direct, gram)
 
@@ -167,9 +170,12 @@ def run_search(
     device: Device = HOST,
     callback: Callable[[Progress], object] | None = None,
     stop_requests: Sequence[int] = (),
-) -> Search | None:
-    """A short fit of each candidate to the same rows; None where too few are left to judge it, or where half of the
-    time of the fit is not enough. A stop request raises KeyboardInterrupt: there is nothing yet to be kept.
+) -> tuple[Search, Posterior] | None:
+    """A short fit of each candidate to the same rows, and the end of the chosen one; None where too few are left to
+    judge it, or where half of the time of the fit is not enough. A stop request raises KeyboardInterrupt: there is
+    nothing yet to be kept.
+
+    A candidate that keeps all factors starts from where the last one of that kind ended.
     """
     began, limit = time.perf_counter(), None if options.max_time is None else options.max_time / 2
 
@@ -191,6 +197,8 @@ def run_search(
     n_components = min(n_components, n_rows - n_test)
     losses: list[Losses] = []
     sizes: list[int] = []
+    ends: list[Posterior] = []
+    near: list[Posterior] = []
     try:
         for number, candidate in enumerate(candidates):
             few = candidate.keep == FEWEST
@@ -201,20 +209,27 @@ def run_search(
                     callback(replace(progress, restart=number))
 
             found = []
-            for fold in folds:
+            for place, fold in enumerate(folds):
                 rows = make_rows(fold.training, candidate.spec(make_spec), n_components, missing, engine, device=device)
-                along = rows.directions(n_components)
-                first = posterior_along(rows.spec, rows.groups, along, np.random.default_rng(seed))
-                start = StartingPoint(first, n_components)
+                if few or not near:
+                    along = rows.directions(n_components)
+                    first = posterior_along(rows.spec, rows.groups, along, np.random.default_rng(seed))
+                    start = StartingPoint(first, n_components)
+                else:
+                    start = StartingPoint(near[place], n_components, is_near=True)
                 posterior = run(rows, start, short, watch, stop_requests=stop_requests).state.posterior
                 check()
-                found.append((judge(posterior, rows.spec, fold, check), posterior.n_components))
+                found.append((judge(posterior, rows.spec, fold, check), posterior))
+            if not few:
+                near = [posterior for _, posterior in found]
+            ends.append(found[0][1])
             losses.append({i: np.concatenate([own[i] for own, _ in found]) for i in judged})
-            sizes.append(min(size for _, size in found))
+            sizes.append(min(posterior.n_components for _, posterior in found))
     except OutOfTimeError:
         return None
     scores = [{spec.views[i].name: score(own, spec.views[i]) for i, own in found.items()} for found in losses]
-    return Search(tuple(candidates), tuple(scores), tuple(sizes), choose(losses, sizes, spec.views))
+    search = Search(tuple(candidates), tuple(scores), tuple(sizes), choose(losses, sizes, spec.views))
+    return search, ends[search.chosen]
 
 
 @dataclass(frozen=True)

@@ -21,6 +21,7 @@ HOLD_X = 10  # sweeps in which W learns from the first, confident q(x)
 WARM_UP = 20  # plain sweeps before the first rotation; earlier ones prune too much
 FIRST_TRIAL = 1000.0  # times tol: the rise per sweep at which a smaller model is first tried
 SETTLING = 50  # rounds in which q(x) of a run that goes on is found again
+NEARLY = 5  # the same where the globals are those of another fit, and will move
 LONGEST_WAIT = 16  # sweeps between two rotations
 WORTHWHILE = 0.1  # of the rise of a sweep: a rotation that gains less is done more rarely
 
@@ -42,7 +43,8 @@ def run(
     budget = Budget(options, start.n_sweeps, stop_requests)
     state, path, converged = first_state(rows, start), list(start.path), False
     whole = state  # the last one with statistics
-    rotations = Schedule(options.rotate, max(WARM_UP, start.n_sweeps) + 1)
+    rotations = Schedule(options.rotate, 1 if start.is_near else max(WARM_UP, start.n_sweeps) + 1)
+    n_held = 0 if start.is_near else HOLD_X
     patience, grown_to, hopeless_below = FIRST_TRIAL, 0, -np.inf
 
     def so_far(interrupted: bool = False) -> Fit:
@@ -51,7 +53,7 @@ def run(
     try:
         while not converged and not budget.exhausted:
             rotating = rotations.due(budget.n_sweeps + 1)
-            new = sweep(rows, state, rotating, hold_x=budget.n_sweeps < HOLD_X, momentum=options.momentum)
+            new = sweep(rows, state, rotating, hold_x=budget.n_sweeps < n_held, momentum=options.momentum)
             budget.n_sweeps += 1
             rise = np.inf if new.is_anew else new.bound - state.bound
             pace = rise / plain_sweeps(new.n_ahead)
@@ -96,8 +98,8 @@ def run(
 def first_state(rows: Rows, start: StartingPoint) -> State:
     """At a fresh start q(x) is a confident one; of a run that goes on it is found again, with the globals held."""
     local = rows.start(start.posterior)
-    if start.n_sweeps > HOLD_X:
-        local, _ = rows.settle(start.posterior, local, SETTLING)
+    if start.is_near or start.n_sweeps > HOLD_X:
+        local, _ = rows.settle(start.posterior, local, NEARLY if start.is_near else SETTLING)
     return State(start.posterior, local)
 
 
@@ -169,9 +171,10 @@ class Fit:
 
 @dataclass(frozen=True)
 class StartingPoint:
-    """Where a run starts: a random posterior, or one that was stopped after some sweeps."""
+    """Where a run starts: a first guess, the end of a fit to similar rows (`is_near`), or of a run that was stopped."""
 
     posterior: Posterior
     n_components: int  # the most factors it may have
     path: tuple[float, ...] = ()
     n_sweeps: int = 0
+    is_near: bool = False

@@ -166,17 +166,30 @@ def _scaled_scatter(ax: Axes, table: pd.DataFrame, size: float, name: str) -> No
 
 
 def _labelled_scatter(ax: Axes, table: pd.DataFrame, size: float, name: str) -> None:
-    """A colour and shape for each label, the rarest together in grey where there are too many."""
+    """A colour and shape for each label, the rarest together in grey where there are too many; colours that rise with
+    ordered categories.
+    """
+    from matplotlib import colormaps
+    from matplotlib.colors import to_hex
+
     counts = table["colour"].value_counts()
-    named = list(counts.index) if len(counts) <= MOST_LABELS else list(counts.index[: MOST_LABELS - 1])
-    named = sorted(named, key=lambda label: (isinstance(label, str), label))
+    counts = counts[counts > 0]
+    is_ordered = isinstance(table["colour"].dtype, pd.CategoricalDtype) and table["colour"].cat.ordered
+    if is_ordered:
+        named = [level for level in table["colour"].cat.categories if level in counts.index]
+        rising = colormaps["plasma"](np.linspace(0.15, 0.85, len(named)))
+    else:
+        named = list(counts.index) if len(counts) <= MOST_LABELS else list(counts.index[: MOST_LABELS - 1])
+        named = sorted(named, key=lambda label: (isinstance(label, str), label))
     rest = ~table["colour"].isin(named)
     if rest.any():
         words = "unknown" if len(named) == len(counts) else f"{len(counts) - len(named)} others"
         ax.scatter(table["x"][rest], table["y"][rest], s=size, color="#c8c8c8", lw=0, label=words)
     for number, label in enumerate(named):
         own = table[table["colour"] == label]
-        colour, marker = PALETTE[number % len(PALETTE)], "ov"[number // len(PALETTE)]
+        colour, marker = PALETTE[number % len(PALETTE)], "ov"[number // len(PALETTE) % 2]
+        if is_ordered:
+            colour, marker = to_hex(rising[number]), "o"
         ax.scatter(own["x"], own["y"], s=size, c=colour, marker=marker, alpha=0.8, lw=0, label=_short(label))
     ax.legend(title=_short(name) or None, frameon=False, bbox_to_anchor=(1.0, 1.0), loc="upper left", markerscale=1.5)
 

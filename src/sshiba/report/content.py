@@ -199,8 +199,10 @@ def _sparse_colours(fit: Fitted, table: SparseTable, name: str, index: pd.Index,
 def _colour(view: str, column: pd.Series, fit: Fitted, name: str, d: int) -> dict[str, Any]:
     feature = str(fit.schema.codings[name].features[d])
     title = view if fit.schema.codings[name].has_classes else f"{view}: {feature}"
-    if fit.schema.codings[name].has_classes or not pd.api.types.is_numeric_dtype(column):
-        return {"name": title, "labels": [None if pd.isna(x) else str(x) for x in column]}
+    ordered = fit.schema.codings[name].ordered
+    if ordered or fit.schema.codings[name].has_classes or not pd.api.types.is_numeric_dtype(column):
+        labels = [None if pd.isna(x) else str(x) for x in column]
+        return {"name": title, "labels": labels, "levels": [str(x) for x in ordered[d].values] if ordered else None}
     return {"name": title, "values": [None if pd.isna(x) else float(f"{float(x):.5g}") for x in column]}
 
 

@@ -3,6 +3,7 @@
 
 const report = JSON.parse(document.getElementById("data").textContent);
 const PALETTE = ["#0072B2", "#E69F00", "#009E73", "#D55E00", "#CC79A7", "#56B4E9", "#B8A900", "#7f7f7f"];
+const RISING = [[92, 1, 166], [156, 23, 158], [204, 71, 120], [237, 121, 83], [253, 180, 47]]; // of ordered levels
 const BARS = 20, MATCHES = 20, NAME = 28, LABELS = 2 * PALETTE.length;
 const byId = (id) => document.getElementById(id);
 const drawn = new Map(); // plot id -> how to draw it again, in another theme
@@ -161,7 +162,7 @@ function scatter(look, xs, ys, across, up, c, part, factor) {
   const all = rows.map((_, i) => i), colour = part.colours[c - 1], k = c - 1 - part.colours.length;
   const title = c === 0 ? "" : colour ? colour.name : part.names[k];
   let traces;
-  if (colour && colour.labels) traces = labelled(base, all, colour.labels, size);
+  if (colour && colour.labels) traces = labelled(base, all, colour.labels, size, colour.levels);
   else {
     const values = c === 0 ? null : colour ? colour.values : Array.from(factor(k));
     const seen = values ? all.filter((i) => values[i] !== null) : all, unseen = values ? all.filter((i) => values[i] === null) : [];
@@ -177,17 +178,25 @@ function scatter(look, xs, ys, across, up, c, part, factor) {
   };
 }
 
-function labelled(base, all, labels, size) {
+function rising(i, n) {
+  const at = (n > 1 ? i / (n - 1) : 0) * (RISING.length - 1), k = Math.min(Math.floor(at), RISING.length - 2);
+  return `rgb(${RISING[k].map((c, j) => Math.round(c + (at - k) * (RISING[k + 1][j] - c))).join(",")})`;
+}
+
+// `levels` are the labels in their order, where they have one: then colours rise with them.
+function labelled(base, all, labels, size, levels) {
   const counts = new Map();
   labels.forEach((label) => counts.set(label, (counts.get(label) || 0) + 1));
   const known = [...counts.keys()].filter((label) => label !== null).sort((a, b) => counts.get(b) - counts.get(a));
-  const named = known.length > LABELS ? known.slice(0, LABELS - 1) : known;
+  const named = levels ? levels.filter((label) => counts.has(label)) : (known.length > LABELS ? known.slice(0, LABELS - 1) : known).sort();
+  const look = (i) => levels ? { color: rising(levels.indexOf(named[i]), levels.length) }
+    : { color: PALETTE[i % PALETTE.length], symbol: i < PALETTE.length ? "circle" : "triangle-up" };
   const rest = all.filter((i) => !named.includes(labels[i]));
   const traces = rest.length
     ? [{ ...base(rest), name: known.length > named.length ? "others" : "unknown", marker: { size, color: "#9a9a9a", opacity: 0.5 }, hovertemplate: "%{text}<extra></extra>" }] : [];
-  named.sort().forEach((label, i) => traces.push({
+  named.forEach((label, i) => traces.push({
     ...base(all.filter((j) => labels[j] === label)), name: short(label),
-    marker: { size, color: PALETTE[i % PALETTE.length], symbol: i < PALETTE.length ? "circle" : "triangle-up" },
+    marker: { size, ...look(i) },
     hovertemplate: `%{text}<extra>${short(label)}</extra>`,
   }));
   return traces;

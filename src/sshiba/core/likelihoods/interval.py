@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from functools import cached_property
 from math import log, pi, sqrt
+from types import ModuleType
 
 import numpy as np
 from array_api_compat import device
@@ -133,20 +134,29 @@ def cut_normal(a: Array, b: Array) -> tuple[Array, Array, Array]:
     Reflected so that the middle of the interval is at or below 0. Narrow intervals are integrated, others have closed
     forms, neither with a difference of nearly equal numbers.
     """
+    if type(a) is np.ndarray:
+        fast = compiled()
+        if fast is not None:
+            return fast.cut_normal(a, b, np.array(NODES).T, NARROW, ENOUGH)
     xp = array_namespace(a)
     flip = a + b > 0
     a, b = xp.where(flip, -b, a), xp.where(flip, -a, b)
     middle, half = (a + b) / 2, (b - a) / 2
     narrow = half * (half - middle) < NARROW
-    if type(a) is np.ndarray:
-        mean, var, log_mass = found = np.empty((3, *a.shape))
-        found[:, narrow] = _narrow(middle[narrow], half[narrow])
-        found[:, ~narrow] = _wide(a[~narrow], b[~narrow])
-    else:  # both of all cells, with numbers that do no harm in the place of those of the other kind
-        wide_parts = _wide(xp.where(narrow, -2.0, a), xp.where(narrow, 0.0, b))
-        narrow_parts = _narrow(xp.where(narrow, middle, 0.0), xp.where(narrow, half, 1.0))
-        mean, var, log_mass = (xp.where(narrow, n, w) for n, w in zip(narrow_parts, wide_parts))
+    # Both of all cells, with numbers that do no harm in the place of those of the other kind.
+    wide_parts = _wide(xp.where(narrow, -2.0, a), xp.where(narrow, 0.0, b))
+    narrow_parts = _narrow(xp.where(narrow, middle, 0.0), xp.where(narrow, half, 1.0))
+    mean, var, log_mass = (xp.where(narrow, n, w) for n, w in zip(narrow_parts, wide_parts))
     return xp.where(flip, -mean, mean), var, log_mass
+
+
+def compiled() -> ModuleType | None:
+    """The compiled twin, or None without numba."""
+    try:
+        from . import interval_compiled
+    except ImportError:
+        return None
+    return interval_compiled
 
 
 def _wide(a: Array, b: Array) -> tuple[Array, Array, Array]:

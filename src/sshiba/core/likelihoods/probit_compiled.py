@@ -6,16 +6,13 @@ and log, and exact to 1e-13.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-from itertools import pairwise
 from math import comb, exp, factorial, log, pi, sqrt
-from typing import Any
 
 import numba
 import numpy as np
 from scipy.special import log_ndtr
 
-from ..threads import in_threads, n_threads
+from ..threads import in_chunks
 from .probit_grid import FARTHEST, N_ARGMAX, N_EDGE, N_NEWTON, REACH, WIDEST, grid, n_nodes
 
 SPACING, LOWEST, HIGHEST, ORDER = 1 / 32, -40.0, 8.5, 6
@@ -45,7 +42,7 @@ TABLE = _taylor_table()
 
 
 @numba.njit(inline="always", fastmath=FUSED)
-def _log_phi_and_rho(a: float, table: np.ndarray) -> tuple[float, float]:
+def log_phi_and_rho(a: float, table: np.ndarray) -> tuple[float, float]:
     if a >= LOWEST:
         near = min(a, HIGHEST)
         i = int((near - LOWEST) / SPACING + 0.5)
@@ -56,8 +53,8 @@ def _log_phi_and_rho(a: float, table: np.ndarray) -> tuple[float, float]:
             value = value * d + table[i, k]
         return value, slope
     inverse = 1 / (a * a)
-    series = inverse * (1 - inverse * (2.5 - inverse * (37 / 3)))
-    rho = -a * (1 + inverse * (1 - inverse * (2 - inverse * 10)))
+    series = inverse * (1 - inverse * (2.5 - inverse * (37 / 3 - inverse * (353 / 4))))
+    rho = -a * (1 + inverse * (1 - inverse * (2 - inverse * (10 - inverse * 74))))
     return -0.5 * a * a - log(-a) - 0.9189385332046727 - series, rho
 
 
@@ -66,7 +63,7 @@ def _log_integrand(u: float, delta: np.ndarray, table: np.ndarray) -> tuple[floa
     value, slope, curvature = -0.5 * u * u, -u, 1.0
     for j in range(delta.shape[0]):
         a = u + delta[j]
-        log_phi, rho = _log_phi_and_rho(a, table)
+        log_phi, rho = log_phi_and_rho(a, table)
         value += log_phi
         slope += rho
         curvature += min(max(rho * (rho + a), 0.0), 1.0)
@@ -121,7 +118,7 @@ def _integrate(
         weight[k] = -0.5 * node[k] * node[k] - top
     for j in range(len(delta)):
         for k in range(len(node)):
-            log_phi, rho[j, k] = _log_phi_and_rho(node[k] + delta[j], table)
+            log_phi, rho[j, k] = log_phi_and_rho(node[k] + delta[j], table)
             weight[k] += log_phi
     for k in range(len(node)):
         weight[k] = exp(weight[k]) * (left + (right - left) * grid[2, k])
@@ -179,7 +176,7 @@ def _two_classes(
 ) -> tuple[float, float]:
     """log ξ of a row and the trace of its Hessian, as `probit_integrals.two_class_curvature`."""
     a = (y[t] - y[1 - t]) / sqrt(2)
-    log_xi, rho = _log_phi_and_rho(a, table)
+    log_xi, rho = log_phi_and_rho(a, table)
     half = -0.5 * min(max(rho * (rho + a), 0.0), 1.0)
     step[t], step[1 - t] = rho / sqrt(2), -rho / sqrt(2)
     hessian[0, 0] = hessian[1, 1] = half
@@ -217,7 +214,7 @@ def _probabilities(y: np.ndarray, A: np.ndarray, std: np.ndarray, draws: np.ndar
                 x = bottom + node * (top - bottom) / (N_ARGMAX - 1)
                 log_product = 0.0
                 for j in range(n_classes):
-                    log_phi, rho[j] = _log_phi_and_rho((x - centre[j]) * inverse[j], table)
+                    log_phi, rho[j] = log_phi_and_rho((x - centre[j]) * inverse[j], table)
                     log_product += log_phi
                 product = exp(log_product)
                 for j in range(n_classes):
@@ -328,7 +325,7 @@ def _rows(
 def probit_moments(y: np.ndarray, target: np.ndarray) -> tuple[np.ndarray, ...]:
     """As `probit_integrals.probit_moments`, in chunks of rows on all threads."""
     nodes = grid(n_nodes(y.shape[1]))
-    parts = _in_chunks(lambda part: _moments(y[part], target[part], nodes, TABLE), len(y), y.size)
+    parts = in_chunks(lambda part: _moments(y[part], target[part], nodes, TABLE), len(y), y.size, MIN_CHUNK)
     return tuple(map(np.concatenate, zip(*parts)))
 
 
@@ -343,7 +340,7 @@ def update_rows(
         n_cov = part.stop - part.start if each else 1
         return _rows(target[part], x[part], y[part], own, n_cov, nodes, TABLE)
 
-    mean, cov, bound = zip(*_in_chunks(job, len(y), y.size))
+    mean, cov, bound = zip(*in_chunks(job, len(y), y.size, MIN_CHUNK))
     return np.concatenate(mean), np.concatenate(cov) if each else np.sum(cov, axis=0), np.concatenate(bound)
 
 
@@ -353,12 +350,4 @@ def class_probabilities(y: np.ndarray, A: np.ndarray, std: np.ndarray, draws: np
     def job(part: slice) -> np.ndarray:
         return _probabilities(y[part], A[part] if len(A) > 1 else A, std[part], draws, TABLE)
 
-    return np.concatenate(list(_in_chunks(job, len(y), y.size * len(draws))))
-
-
-def _in_chunks(job: Callable[[slice], Any], n_rows: int, n_cells: int) -> Iterator[Any]:
-    n_chunks = 1 if n_cells < MIN_CHUNK else min(n_threads(), 1 + n_cells // MIN_CHUNK)
-    if n_chunks == 1:
-        return iter([job(slice(0, n_rows))])
-    edges = np.linspace(0, n_rows, n_chunks + 1).astype(int)
-    return in_threads(job, [slice(a, b) for a, b in pairwise(edges)])
+    return np.concatenate(list(in_chunks(job, len(y), y.size * len(draws), MIN_CHUNK)))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from math import log, pi
+from types import ModuleType
 
 import numpy as np
 
@@ -11,6 +12,15 @@ from ..arrays import array_namespace, cuda_kernels, log_ndtr
 from ..state import Array
 from .likelihood import CONFIDENT, Likelihood, PredictiveX, XUpdate, yes_no_losses
 from .probit_integrals import log_phi_and_rho
+
+
+def compiled() -> ModuleType | None:
+    """The compiled twin, or None without numba."""
+    try:
+        from . import threshold_compiled
+    except ImportError:
+        return None
+    return threshold_compiled
 
 
 @dataclass(frozen=True)
@@ -24,7 +34,7 @@ class Threshold(Likelihood):
 
         With s = ±1 that side, a = s y √tau and ρ = φ(a)/Φ(a): E[x] = y + s ρ/√tau, tau E(x − y)² = 1 − aρ.
         """
-        kernels = cuda_kernels(y)
+        kernels = compiled() if type(y) is np.ndarray else cuda_kernels(y)
         if kernels is not None:
             return XUpdate(*kernels.cut_normal(target, y, tau))
         xp = array_namespace(y)
