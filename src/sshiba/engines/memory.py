@@ -279,8 +279,8 @@ class MemoryRows:
     def _each(self, part: Part, job: Callable[..., Any], blocks: PlacedBlocks, x: Sequence[LocalX]) -> Iterator[Any]:
         """What a job finds for each block and its q(x), in order.
 
-        Many small matrices, sparse ones and costly cells gain from threads over blocks, large products from those inside
-        BLAS. Rows that are read take a thread for each block: one more than there are cores, since some wait for theirs.
+        Many small matrices, sparse ones and costly cells gain from threads over blocks, large products from those in
+        BLAS. Rows that are read take a thread for each block: one more than there are cores, since some wait.
         """
         costly = any(view.likelihood.costly for view in self.spec.views)
         by_block = not part.summary.shared or costly or any(is_sparse(view.target) for view in part.summary.views)
