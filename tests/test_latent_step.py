@@ -14,7 +14,7 @@ from scipy.special import expit, log_ndtr
 from scipy.stats import norm
 
 from sshiba import SSHIBA
-from sshiba.core import latent_step
+from sshiba.core import latent_step, local_step
 from sshiba.core.bound import elbo, rows_bound
 from sshiba.core.devices import HOST
 from sshiba.core.state import Posterior
@@ -126,3 +126,18 @@ def test_rows_one_at_a_time(views: list[View]) -> None:
         results.append((sum(elbo(problem.posterior, stats, problem.spec).values()), factors))
     assert results[0][0] == pytest.approx(results[1][0], rel=1e-12)
     np.testing.assert_allclose(results[0][1], results[1][1], atol=1e-6)
+
+
+def test_extrapolation_saves_rounds_and_ends_in_the_same_place(monkeypatch: pytest.MonkeyPatch) -> None:
+    rng = np.random.default_rng(0)
+    z = rng.standard_normal((80, 2))
+    yes = (3 * z @ rng.standard_normal((2, 6)) + rng.standard_normal((80, 6)) > 0).astype(float)
+    kind = np.array(list("abc"))[np.argmax(2 * z @ rng.standard_normal((2, 3)), axis=1)]
+    model = SSHIBA(3, search=None, random_state=0, max_iter=60).fit({"yes": yes, "kind": kind})
+    rounds: list[float] = []
+    count = local_step.largest_move
+    monkeypatch.setattr(local_step, "largest_move", lambda *moved: rounds.append(count(*moved)) or rounds[-1])
+    found, n_rounds = model.transform({"yes": yes, "kind": kind}), len(rounds)
+    monkeypatch.setattr(local_step, "ahead", lambda x, *_: x)
+    np.testing.assert_allclose(found, model.transform({"yes": yes, "kind": kind}), atol=1e-6)
+    assert n_rounds < 0.8 * (len(rounds) - n_rounds)

@@ -32,7 +32,7 @@ class Device:
 
     name: str | None = None
     block_bytes: int = 2**26
-    part_bytes: int = 2**23  # small enough for the caches
+    part_bytes: int = 2**24  # small enough for the caches
     worth_a_block: float = 2e6
 
     @property

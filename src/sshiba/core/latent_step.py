@@ -304,5 +304,6 @@ def added_sums(view: LatentView, step: LatentStep) -> tuple[Array, Array]:
     assert spread is not None
     if gain.shape[0] == 1 < spread.shape[0]:
         spread = xp.sum(spread, axis=0, keepdims=True)
-    pulled = (spread[:, :, None] * gain if step.cov is None else spread @ gain) / view.message.copies
+    spread = spread / view.message.copies
+    pulled = spread[:, :, None] * gain if step.cov is None else spread @ gain
     return xp.matrix_transpose(gain) @ pulled, xp.sum(pulled, axis=0)

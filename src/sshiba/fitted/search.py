@@ -300,7 +300,7 @@ def judge(posterior: Posterior, spec: ModelSpec, fold: Fold, check: Callable[[],
         rows = make_rows(question.shown, spec, posterior.n_components, engine="memory")
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", ConvergenceWarning)  # these rows are nobody's
-            predicted = predict_views(rows, posterior, list(question.hidden), (1.0,) * len(fold.test), ROUGH_Z)
+            predicted = predict_views(rows, posterior, list(question.hidden), (1.0,) * len(fold.test), ROUGH_Z, True)
         check()
         for i, hidden in question.hidden.items():
             found = spec.views[i].likelihood.losses(fold.test[i].target, *predicted[i])

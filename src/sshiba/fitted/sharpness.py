@@ -71,7 +71,7 @@ def _of_view(
         leverage = np.minimum(x.own_var, 0.9)
         residual = likelihood.infer_x(codes, x.mean, x.noise_var, None).mean - x.mean
         x = replace(x, mean=x.mean - leverage / (1 - leverage) * residual)
-        parts.append((codes, with_independent_classes(x)))
+        parts.append((codes, x.with_independent_classes()))  # c hardly moves by it
 
     def loss(c: float) -> float:
         """−log p of the labels, and of c."""
@@ -91,10 +91,3 @@ def _of_view(
         if best != 1.0:
             break
     return best
-
-
-def with_independent_classes(x: PredictiveX) -> PredictiveX:
-    """What z does to the differences between classes, as if independent: it needs no draws, and c hardly moves."""
-    centred = x.z_factor - x.z_factor.mean(axis=1, keepdims=True)
-    own_var = x.own_var + (centred**2).sum(axis=-1)
-    return replace(x, z_factor=np.zeros((1, x.mean.shape[1], 0)), own_var=own_var)

@@ -41,6 +41,13 @@ class PredictiveX:
         """With c·W and c·b."""
         return replace(self, mean=c * self.mean, z_factor=c * self.z_factor, own_var=c**2 * self.own_var)
 
+    def with_independent_classes(self) -> PredictiveX:
+        """What z does to the differences between classes, as if independent: probabilities need no draws then."""
+        xp = array_namespace(self.mean)
+        centred = self.z_factor - xp.mean(self.z_factor, axis=1, keepdims=True)
+        own_var = self.own_var + xp.sum(centred**2, axis=-1)
+        return replace(self, z_factor=self.z_factor[:1, :, :0], own_var=own_var)
+
 
 @dataclass(frozen=True)
 class XUpdate:
