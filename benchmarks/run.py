@@ -7,6 +7,7 @@ import time
 import warnings
 
 import blas
+import counts
 import everyday
 import flexible_peers
 import growth
@@ -24,7 +25,7 @@ def main() -> None:
     quick = "--quick" in sys.argv
     console = Console(stderr=True)
     rows: list[Row] = []
-    for module in (holes, kernels, textbook, everyday, peers, growth, blas, mofa, flexible_peers, ordinal):
+    for module in (holes, kernels, textbook, everyday, peers, growth, blas, mofa, flexible_peers, ordinal, counts):
         began = time.perf_counter()
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")

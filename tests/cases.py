@@ -9,13 +9,22 @@ import oracle
 import pandas as pd
 
 from sshiba.core.coded import CodedView
-from sshiba.core.likelihoods import Censored, Gaussian, Interval, Logistic, MultinomialProbit, Threshold
+from sshiba.core.likelihoods import (
+    Censored,
+    Gaussian,
+    Interval,
+    Likelihood,
+    Logistic,
+    MultinomialProbit,
+    Poisson,
+    Threshold,
+)
 from sshiba.core.spec import ModelSpec, Priors, ViewSpec, view_spec
 from sshiba.core.start import random_posterior
 from sshiba.core.state import Fixed, Gamma, Posterior, ViewPosterior, WeightCovariance
 from sshiba.data.coding import Coding, unit_coding
 from sshiba.data.levels import Levels, first_places
-from sshiba.data.types import Binary, Categorical, Ordinal, Real, View
+from sshiba.data.types import Binary, Categorical, Count, Ordinal, Real, View
 from sshiba.engines import Rows, make_rows
 
 
@@ -50,10 +59,14 @@ def spec_of(
 
 
 def coding_of(view: View, d: int) -> Coding:
-    """How data of `draw_view` are coded: ordinal columns have 2, 3, 4, 5, 2 ... levels, some of them rare."""
+    """How data of `draw_view` are coded: ordinal columns have 2, 3, 4, 5, 2 ... levels, some of them rare; columns
+    of counts have these means.
+    """
     coding = unit_coding(tuple(range(d)), np.ones(d))
     if isinstance(view, Real) and view.limits is not None:
         return replace(coding, at_limits=(1,) * d, observed_per_feature=np.full(d, 2))
+    if isinstance(view, Count):
+        return replace(coding, centre=np.log(np.resize([0.5, 6.0, 30.0, 1.5], d)))
     if not isinstance(view, Ordinal):
         return coding
     counts = [(4, 1, 3, 2, 5)[: 2 + column % 4] for column in range(d)]
@@ -76,6 +89,9 @@ def draw_view(view: View, n: int, d: int, holes: str, rng: np.random.Generator) 
         chances = [np.array(own.counts) / sum(own.counts) for own in ordered]
         columns = [first + rng.choice(len(p), n, p=p) for first, p in zip(first_places(ordered), chances)]
         target = np.stack(columns, axis=1).astype(np.int32)
+    elif isinstance(view, Count):
+        spread = np.exp(0.7 * rng.standard_normal((n, d)))
+        target = rng.poisson(spread * np.exp(coding_of(view, d).centre)).astype(float)
     else:
         raise TypeError(f"tell draw_view how to make data for {type(view).__name__}")
     if holes == "none":
@@ -123,6 +139,7 @@ KINDS = {
     MultinomialProbit: "categorical",
     Interval: "interval",
     Censored: "interval",
+    Poisson: "count",
 }
 
 
@@ -132,6 +149,23 @@ def interval_ends(likelihood: Interval | Censored, target: np.ndarray) -> np.nda
         return target
     ends = np.array([pair for cuts in likelihood.cuts for pair in zip((-np.inf, *cuts), (*cuts, np.inf))])
     return ends[target]
+
+
+def with_offsets(likelihood: Poisson, target: np.ndarray, observed: np.ndarray) -> np.ndarray:
+    """Counts, and what their columns and the seen cells of their rows make one expect, in logs: (N, D, 2)."""
+    means, n = np.exp(likelihood.log_mean), len(target)
+    offset = np.empty(target.shape)
+    for i in range(n):
+        seen = observed[i]
+        size = (target[i, seen].sum() + 0.5) / (means[seen].sum() + 0.5) if likelihood.sizes else 1.0
+        offset[i] = np.log(size * means)
+    return np.stack([target, offset], axis=2)
+
+
+def oracle_target(likelihood: Likelihood, target: np.ndarray, observed: np.ndarray) -> np.ndarray:
+    if isinstance(likelihood, Interval):
+        return interval_ends(likelihood, target)
+    return with_offsets(likelihood, target, observed) if isinstance(likelihood, Poisson) else target
 
 
 def to_oracle(problem: Problem) -> list[oracle.OracleView]:
@@ -148,7 +182,7 @@ def to_oracle(problem: Problem) -> list[oracle.OracleView]:
         prior = spec.tau_prior or Gamma(np.ones(1), np.ones(1))
         ov = oracle.OracleView(
             kind=kind,
-            target=interval_ends(spec.likelihood, rows.target) if kind == "interval" else rows.target,
+            target=oracle_target(spec.likelihood, rows.target, observed),
             observed=observed.copy(),
             weight=spec.weight,
             noise=noise,

@@ -23,7 +23,7 @@ from sshiba.core.local_step import Settled, local_step, prepare_z, settle, updat
 from sshiba.core.messages import Messages, make_messages
 from sshiba.core.predictive import predictive_x
 from sshiba.core.state import ColumnGroups, Posterior, Stats
-from sshiba.data.types import Binary, Categorical, Ordinal, Real, View
+from sshiba.data.types import Binary, Categorical, Count, Ordinal, Real, View
 from sshiba.engines.gram import gram_step, take_cross, take_gram
 
 VIEWS: dict[str, list[View]] = {
@@ -32,10 +32,18 @@ VIEWS: dict[str, list[View]] = {
     "categorical": [Categorical(weight=0.5), Categorical()],
     "limits": [Real(), Real(limits=(-0.5, 0.4)), Real(limits={1: (None, 0.0)}, noise="view")],
     "ordinal": [Real(), Ordinal(weight=2.0), Ordinal(noise="view")],
+    "count": [Count(), Count(noise="feature", weight=2.0), Real()],
     "all": [Real(select_features=True), Real(noise="view"), Binary(weight=2.0), Categorical()],
 }
-WIDTHS = {"real": [5, 4], "limits": [3, 4, 5], "binary": [5, 4, 4], "categorical": [5, 2], "ordinal": [3, 5, 4]}
-WIDTHS["all"] = [5, 4, 4, 3]
+WIDTHS = {
+    "real": [5, 4],
+    "limits": [3, 4, 5],
+    "binary": [5, 4, 4],
+    "categorical": [5, 2],
+    "ordinal": [3, 5, 4],
+    "count": [5, 4, 3],
+    "all": [5, 4, 4, 3],
+}
 STEPS = 3
 FEW_ROWS = 1500  # bytes of two to five rows
 every_kind = pytest.mark.parametrize("kind", VIEWS)

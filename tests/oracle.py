@@ -23,15 +23,17 @@ from scipy.special import digamma, expit, gammaln, log_expit, log_ndtr
 from scipy.stats import truncnorm
 
 LOG_2PI = np.log(2 * np.pi)
-BY_CELL = ("logit", "probit", "interval")
+BY_CELL = ("logit", "probit", "interval", "count")
 
 
 @dataclass
 class OracleView:
     """One view: data, options, and every q that belongs to it (N rows, D features or classes, K factors)."""
 
-    kind: str  # "real", "logit", "probit", "interval" or "categorical"
-    target: np.ndarray  # real, binary: (N, D), holes 0; interval: (N, D, 2), its ends, or x twice; categorical: (N,)
+    kind: str  # "real", "logit", "probit", "interval", "count" or "categorical"
+    # real, binary: (N, D), holes 0; interval: (N, D, 2), its ends, or x twice; count: (N, D, 2), with its offset;
+    # categorical: (N,)
+    target: np.ndarray
     observed: np.ndarray  # (N, D) bool; categorical: D classes, each row all True or all False
     weight: float
     noise: str  # "feature", "view" or "fixed"
@@ -300,7 +302,7 @@ def update_x(view: OracleView, y: np.ndarray, missing: str) -> OracleView:
 
 def start_x(view: OracleView, missing: str) -> OracleView:
     """The initial q(x): the update at xi = 1 and a y that tells the target, 2.5 (2t - 1) or 2.5 ([d = t] - 1/D); of an
-    interval the mean of a standard normal cut to it.
+    interval the mean of a standard normal cut to it; of a count log (t + 0.1) less log (expected + 0.1).
     """
     n_rows, width = view.observed.shape
     y = np.zeros((n_rows, width))
@@ -309,6 +311,9 @@ def start_x(view: OracleView, missing: str) -> OracleView:
             if view.observed[n, d] and view.kind == "interval":
                 lo, hi = view.target[n, d]
                 y[n, d] = truncnorm(lo, hi).mean() if lo < hi else lo
+            elif view.observed[n, d] and view.kind == "count":
+                t, offset = view.target[n, d]
+                y[n, d] = np.log(t + 0.1) - np.log(np.exp(offset) + 0.1)
             elif view.observed[n, d] and view.kind in BY_CELL:
                 y[n, d] = 2.5 * (2 * view.target[n, d] - 1)
             elif view.observed[n, d] and view.kind == "categorical":
@@ -330,6 +335,8 @@ def cell_x(kind: str, t: Any, y: float, tau: float, xi: float) -> Cell:
         return cut_x((0.0, np.inf) if t else (-np.inf, 0.0), y, tau)
     if kind == "interval":
         return cut_x(t, y, tau) if t[0] < t[1] else Cell(t[0], 0.0, 0.0, 1.0)
+    if kind == "count":
+        return count_x(*t, y, tau)
     mean, var, xi = binary_x(t, y, tau, xi)
     return Cell(mean, var, binary_bound(t, mean, var, xi), xi)
 
@@ -343,6 +350,24 @@ def cut_x(ends: tuple[float, float], y: float, tau: float) -> Cell:
     low, high = (-high, -low) if low > 0 else (low, high)
     log_inside = log_ndtr(high) + np.log1p(-np.exp(log_ndtr(low) - log_ndtr(high)))
     return Cell(mean, var, log_inside + 0.5 * np.log(2 * np.pi / tau) + 0.5 * tau * (var + (mean - y) ** 2), 1.0)
+
+
+def count_x(t: float, offset: float, y: float, tau: float) -> Cell:
+    """The normal q(x) = N(m, v) with the highest E log Poisson(t | e^(x + offset)) + H[q] + E log N(x | y, 1/tau).
+
+    Given v it is best where its derivative by m, t - e^(m + offset + v/2) - tau (m - y), is 0, and given m where that
+    by v is, 1/v - tau - e^(m + offset + v/2): the rate e^(...) is sought between where it is too low and too high.
+    """
+
+    def excess(log_rate: float) -> float:
+        rate = np.exp(log_rate)
+        return log_rate - (y + (t - rate) / tau) - offset - 0.5 / (tau + rate)
+
+    log_rate = brentq(excess, -300.0, 60.0, xtol=1e-14, rtol=1e-15, maxiter=500)
+    rate = np.exp(log_rate)
+    var = 1 / (tau + rate)
+    mean = log_rate - offset - var / 2  # y + (t - rate) / tau, but for rounding
+    return Cell(mean, var, t * (mean + offset) - rate - gammaln(t + 1) + 0.5 * (LOG_2PI + 1 + np.log(var)), 1.0)
 
 
 def jaakkola_lambda(xi: float) -> float:

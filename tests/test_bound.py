@@ -13,12 +13,13 @@ from sshiba.core import global_step as globals_module
 from sshiba.core.bound import elbo
 from sshiba.core.coded import CodedView
 from sshiba.core.global_step import GLOBAL_UPDATES, apply_update, expected_residual, global_step
+from sshiba.core.likelihoods import Poisson
 from sshiba.core.rotation import find_rotation, objective, rotate
 from sshiba.core.spec import ModelSpec
 from sshiba.core.start import random_posterior
 from sshiba.core.state import ColumnGroups, Gamma, Posterior, WeightCovariance
 from sshiba.core.w_moments import w_trace
-from sshiba.data.types import Binary, Categorical, Ordinal, Real
+from sshiba.data.types import Binary, Categorical, Count, Ordinal, Real
 from sshiba.engines import make_rows
 from sshiba.fitting.budget import Budget, FitOptions
 from sshiba.fitting.loop import StartingPoint, run
@@ -41,7 +42,7 @@ def view_and_width(draw: st.DrawFn) -> tuple:
     }
     weight = draw(st.sampled_from([1.0, 0.3, 0.05]))
     heavy = draw(st.sampled_from([1.0, 0.3, 4.0]))
-    kinds = ["real", "real, one noise", "limits", "binary", "binary, learned", "categorical", "ordinal"]
+    kinds = ["real", "real, one noise", "limits", "binary", "binary, learned", "categorical", "ordinal", "count"]
     kind = draw(st.sampled_from(kinds))
     limits = draw(st.sampled_from([(-0.5, None), (-0.2, 0.3), {0: (None, 0)}]))
     view = {
@@ -51,6 +52,7 @@ def view_and_width(draw: st.DrawFn) -> tuple:
         "binary": Binary(weight=heavy, noise=draw(st.sampled_from([0.5, 1.0, 3.0])), **shared),
         "binary, learned": Binary(weight=weight, noise="learned", **shared),
         "categorical": Categorical(weight=heavy, **shared),
+        "count": Count(weight=heavy, noise=draw(st.sampled_from(["feature", "view"])), **shared),
         "ordinal": Ordinal(weight=heavy, noise=draw(st.sampled_from(["feature", "view"])), **shared),
     }[kind]
     return view, width, draw(st.sampled_from(["none", "rows", "cells"]))
@@ -144,6 +146,9 @@ def permuted(problem: Problem, i: int, rows: np.ndarray, d: np.ndarray) -> tuple
     if tau_prior is not None and len(tau_prior.rate) > 1:
         tau_prior = Gamma(tau_prior.shape[d], tau_prior.rate[d])
     spec = replace(spec, relevance=spec.relevance[d], tau_prior=tau_prior, variance=spec.variance[d])
+    if isinstance(spec.likelihood, Poisson):
+        own = tuple(spec.likelihood.log_mean[c] for c in d)
+        spec = replace(spec, likelihood=replace(spec.likelihood, log_mean=own))
     cov = view.w_cov
     # The random start has the same basis in all groups, so that any grouping of the features will do.
     groups = ColumnGroups(np.zeros(len(d), dtype=int))

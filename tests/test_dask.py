@@ -19,7 +19,7 @@ from sklearn.exceptions import ConvergenceWarning
 from sshiba import SSHIBA
 from sshiba.core.messages import make_messages
 from sshiba.core.state import Stats
-from sshiba.data.types import Binary, Categorical, Real
+from sshiba.data.types import Binary, Categorical, Count, Real
 from sshiba.engines import dask_tasks as tasks
 from sshiba.engines import make_rows
 from sshiba.fitted.inference import infer_factors, log_likelihood
@@ -57,9 +57,9 @@ def assert_equal(a: Stats, b: Stats) -> None:
 @pytest.mark.parametrize("missing", ["exact", "mean-field"])
 @pytest.mark.parametrize("holes", ["none", "rows", "cells"])
 def test_steps_are_those_of_rows_in_memory(holes: str, missing: str) -> None:
-    """Real, binary and categorical views; the last block is shorter, and some have no hole at all in a view."""
-    views = [Real(), Binary(), Binary(link="logit"), Categorical()]
-    problem = make_problem(views, [12, 4, 3, 3], [holes] * 4, n=60, missing=missing)
+    """Real, binary, categorical and count views; the last block is shorter, and some have no hole at all in a view."""
+    views = [Real(), Binary(), Binary(link="logit"), Categorical(), Count()]
+    problem = make_problem(views, [12, 4, 3, 3, 4], [holes] * 5, n=60, missing=missing)
     here, there = problem.rows, make_rows(problem.data, problem.spec, 3, missing, "dask", block_rows=11)
     np.testing.assert_allclose(np.abs(there.directions(4)), np.abs(here.directions(4)), atol=1e-9)
     a, b = here.start(problem.posterior), there.start(problem.posterior)

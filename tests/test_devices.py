@@ -9,7 +9,7 @@ import pandas as pd
 import pytest
 from commands import sshiba
 
-from sshiba import SSHIBA, Binary, Categorical, Ordinal, Real, load
+from sshiba import SSHIBA, Binary, Categorical, Count, Ordinal, Real, load
 from sshiba.core.devices import HOST, Device, device_or_host, find_device, map_arrays
 from sshiba.core.local_step import local_step
 from sshiba.core.state import ColumnGroups
@@ -39,10 +39,19 @@ def tables(holes: str) -> dict[str, Any]:
     grades = np.digitize(z @ rng.standard_normal((3, 3)) + 0.5 * rng.standard_normal((N, 3)), [-1.0, 0.2, 1.0]) + 1.0
     if holes != "none":
         grades[rng.random(N) < 0.2] = np.nan
-    return {"x": x, "y": y, "bits": bits, "kind": kind.to_numpy(), "grades": grades}
+    words = rng.poisson(np.exp(1 + 0.5 * z @ rng.standard_normal((3, 5)))).astype(float)
+    if holes != "none":
+        words[rng.random(words.shape) < 0.2] = np.nan
+    return {"x": x, "y": y, "bits": bits, "kind": kind.to_numpy(), "grades": grades, "words": words}
 
 
-TYPES = {"x": Real(select_features=True), "bits": Binary(), "kind": Categorical(), "grades": Ordinal()}
+TYPES = {
+    "x": Real(select_features=True),
+    "bits": Binary(),
+    "kind": Categorical(),
+    "grades": Ordinal(),
+    "words": Count(),
+}
 
 
 @every_device

@@ -17,7 +17,7 @@ from sshiba.core import machine
 from sshiba.core.local_step import local_step
 from sshiba.core.state import Stats
 from sshiba.core.threads import BLAS, in_threads, let_others_set, n_threads, one_blas_thread
-from sshiba.data.types import Binary, Categorical, Ordinal, Real
+from sshiba.data.types import Binary, Categorical, Count, Ordinal, Real
 from sshiba.engines import memory
 from sshiba.engines.memory import MemoryRows
 from sshiba.fitting.budget import FitOptions
@@ -211,7 +211,7 @@ def test_inference_that_does_not_end_says_so(monkeypatch: pytest.MonkeyPatch) ->
     real.score({"X": views["X"]})
 
 
-@pytest.mark.parametrize("views", [[Real()], [Real(), Binary()], [Categorical()], [Real(), Ordinal()]])
+@pytest.mark.parametrize("views", [[Real()], [Real(), Binary()], [Categorical()], [Real(), Ordinal()], [Count()]])
 def test_settling_says_whether_it_did(views: list) -> None:
     problem = make_problem(views, [4] * len(views), ["cells"] * len(views), n=20)
     local = problem.rows.start(problem.posterior)

@@ -18,7 +18,7 @@ from sshiba.core import latent_step, local_step
 from sshiba.core.bound import elbo, rows_bound
 from sshiba.core.devices import HOST
 from sshiba.core.state import Posterior
-from sshiba.data.types import Binary, Categorical, Ordinal, Real, View
+from sshiba.data.types import Binary, Categorical, Count, Ordinal, Real, View
 from sshiba.engines import make_rows
 
 TARGETS = {"probit": lambda u: np.exp(log_ndtr(u)), "logit": expit}
@@ -88,9 +88,9 @@ def test_cells_that_must_not_go_together_are_updated_one_by_one(monkeypatch: pyt
 
 @pytest.mark.parametrize("space", ["memory", "gram"])
 def test_with_globals_held_the_bound_of_rows_only_rises(space: str) -> None:
-    views = [Real(), Binary(weight=2.0), Binary(link="logit"), Categorical(), Categorical(weight=3.0), Ordinal()]
-    views.append(Real(limits=(-0.5, 0.5)))
-    problem = make_problem(views, [6, 5, 4, 3, 2, 5, 4], ["none"] * 7, n=40, n_components=4, space=space)
+    views = [Real(), Binary(weight=2.0), Binary(link="logit"), Categorical(), Categorical(weight=3.0)]
+    views += [Ordinal(), Real(limits=(-0.5, 0.5)), Count()]
+    problem = make_problem(views, [6, 5, 4, 3, 2, 5, 4, 5], ["none"] * 8, n=40, n_components=4, space=space)
     local, path = problem.rows.start(problem.posterior), []
     for _ in range(60):
         local, stats = problem.rows.step(problem.posterior, local)

@@ -14,7 +14,7 @@ import pytest
 
 from sshiba.core.coded import CodedView
 from sshiba.data.coding import Coding
-from sshiba.data.types import VIEW_TYPES, Binary, Categorical, Ordinal, Real, View
+from sshiba.data.types import VIEW_TYPES, Binary, Categorical, Count, Ordinal, Real, View
 
 N = 60
 CUTS: dict[str, list[int]] = {
@@ -67,6 +67,8 @@ FRAMES: dict[str, tuple[View, pd.DataFrame]] = {
     "labels of one kind or another": (Categorical(), labels(["b", 2, 1.5])),
     "numbers as labels": (Categorical(), labels([3, 1, 2], "float64")),
     "levels": (Ordinal(), labels([3, 1, 2], "float64")),
+    "counts": (Count(), np.floor(numbers().abs() * 3)),
+    "counts, nullable": (Count(), labels([0, 1, 700_000], "Int64")),
     "levels that are text": (Ordinal(levels=["low", "middle", "high"]), labels(["middle", "low", "high"])),
     "ordered categories": (Ordinal(), labels(["x", "y"], pd.CategoricalDtype(["y", "never", "x"], ordered=True))),
     "categories": (Categorical(), labels(["x", "y", "z"], pd.CategoricalDtype(["z", "x", "never", "y"]))),

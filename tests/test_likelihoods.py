@@ -6,9 +6,11 @@ from itertools import pairwise
 import numpy as np
 import pytest
 from cases import coding_of
+from oracle import count_x
 from scipy.integrate import IntegrationWarning, quad
 from scipy.special import expit, log_ndtr
 from scipy.stats import norm
+from scipy.stats import poisson as poisson_distribution
 
 from sshiba.core.likelihoods import (
     LIKELIHOODS,
@@ -17,15 +19,18 @@ from sshiba.core.likelihoods import (
     Interval,
     Logistic,
     MultinomialProbit,
+    Poisson,
     PredictiveX,
     Threshold,
     interval,
+    poisson,
     probit_integrals,
     probit_rows,
     threshold,
 )
 from sshiba.core.likelihoods.interval import FAR, cut_normal
 from sshiba.core.likelihoods.logistic import lambda_xi, logistic_normal
+from sshiba.core.likelihoods.poisson_predictive import below, log_probability, log_rate_of, moments
 from sshiba.core.likelihoods.probit_integrals import (
     argmax_probabilities,
     class_probabilities,
@@ -37,7 +42,7 @@ from sshiba.data.types import VIEW_TYPES
 
 def test_no_likelihood_escapes_the_list() -> None:
     """A new likelihood needs its witness here: its local bound against the evidence of one cell."""
-    assert set(LIKELIHOODS) == {Censored, Gaussian, Interval, Logistic, MultinomialProbit, Threshold}
+    assert set(LIKELIHOODS) == {Censored, Gaussian, Interval, Logistic, MultinomialProbit, Poisson, Threshold}
     assert {type(view().likelihood(coding_of(view(), 3))) for view in VIEW_TYPES.values()} <= set(LIKELIHOODS)
 
 
@@ -427,4 +432,130 @@ def test_level_probabilities_are_those_of_draws() -> None:
     np.testing.assert_array_equal(likelihood.decide(p)[0], np.median(drawn, axis=0))
     likeliest = [first + np.argmax(p[0, likelihood.levels_of(d)]) for d, first in enumerate(likelihood.starts)]
     np.testing.assert_array_equal(Interval(CUTS, mode=True).decide(p)[0], likeliest)
-    np.testing.assert_allclose(likelihood.losses(drawn[:5], np.repeat(p, 5, axis=0)), -np.log(p[0, drawn[:5]]))
+    np.testing.assert_allclose(likelihood.losses(drawn[:5], np.repeat(p, 5, axis=0), std), -np.log(p[0, drawn[:5]]))
+
+
+# ------------------------------------------------------------------------------------------------------- counts
+
+
+def count_bound(m: float, v: float, t: float, offset: float, y: float, tau: float) -> float:
+    """E log Poisson(t | e^(x + offset)) + H[q] + E log N(x | y, 1/tau) under N(m, v), by quadrature."""
+
+    def integrand(u: float) -> float:
+        log_p = poisson_distribution.logpmf(t, np.exp(u + offset)) + norm.logpdf(u, y, tau**-0.5)
+        return norm.pdf(u, m, v**0.5) * (log_p - norm.logpdf(u, m, v**0.5))
+
+    return quad(integrand, m - 12 * v**0.5, m + 12 * v**0.5, epsabs=1e-11, limit=400)[0]
+
+
+COUNT_CELLS = [
+    (0.0, -4.0, 0.3, 0.8),
+    (0.0, 2.0, 1.5, 0.4),
+    (1.0, -6.0, 0.0, 1.0),
+    (7.0, 0.5, 1.0, 3.0),
+    (40.0, 1.0, -2.0, 0.2),
+    (3.0, 1.1, 0.0, 200.0),
+]
+
+
+@pytest.mark.parametrize("cell", COUNT_CELLS)
+@pytest.mark.parametrize("fast", [True, False])
+def test_count_cells_are_the_best_normal_ones(cell: tuple, fast: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The bound by quadrature; no other mean or variance does better; below the evidence, and close to it."""
+    if not fast:
+        monkeypatch.setattr(poisson, "compiled", lambda: None)
+    t, offset, y, tau = cell
+    target = poisson.Counts(np.array([[t]]), np.array([[0.25]]), np.array([[offset - 0.25]]))
+    x = Poisson((offset,)).infer_x(target, np.array([[y]]), np.array([tau]), None)
+    m, v = x.mean[0, 0], x.second[0, 0] - x.mean[0, 0] ** 2
+    gaussian = 0.5 * (np.log(tau / (2 * np.pi)) - tau * (x.second - 2 * x.mean * y + y * y))
+    bound = float((x.bound + gaussian)[0, 0])
+    assert bound == pytest.approx(count_bound(m, v, t, offset, y, tau), abs=1e-8)
+    for dm, dv in ((1e-3, 0.0), (0.0, 1e-3)):
+        ahead, behind = (count_bound(m + h * dm, v * np.exp(h * dv), t, offset, y, tau) for h in (1, -1))
+        assert ahead - behind == pytest.approx(0, abs=1e-7 * (1 + t))
+        assert max(ahead, behind) < bound
+    reach = 14 / tau**0.5
+    evidence = quad(
+        lambda u: np.exp(poisson_distribution.logpmf(t, np.exp(u + offset)) + norm.logpdf(u, y, tau**-0.5)),
+        y - reach, y + reach, points=[m], epsabs=0, limit=800,
+    )[0]  # fmt: skip
+    assert -0.06 < bound - np.log(evidence) <= 1e-9
+
+
+def extreme_counts() -> tuple[poisson.Counts, np.ndarray, np.ndarray]:
+    rng = np.random.default_rng(0)
+    t = np.where(rng.random((300, 20)) < 0.4, 0, np.floor(10 ** rng.uniform(0, 6.3, (300, 20))))
+    tau = 10 ** rng.uniform(-2.5, 4, (300, 20))
+    offsets = rng.uniform(-5, 5, (300, 1)), rng.uniform(-9, 9, (1, 20))
+    return poisson.Counts(t, *offsets), rng.uniform(-12, 8, (300, 20)), tau
+
+
+def test_extreme_counts_have_converged(monkeypatch: pytest.MonkeyPatch) -> None:
+    """From 0 to millions as the oracle has them; the compiled form is that of arrays."""
+    target, y, tau = extreme_counts()
+    fast = Poisson(()).infer_x(target, y, tau, None)
+    one_tau = Poisson(()).infer_x(target, y, tau[0], None)
+    monkeypatch.setattr(poisson, "compiled", lambda: None)
+    slow = Poisson(()).infer_x(target, y, tau, None)
+    for name in ("mean", "second", "bound"):
+        np.testing.assert_allclose(getattr(fast, name), getattr(slow, name), rtol=1e-9, atol=1e-9, err_msg=name)
+    np.testing.assert_allclose(one_tau.mean, Poisson(()).infer_x(target, y, tau[0], None).mean, rtol=1e-9, atol=1e-9)
+    offset = target.log_size + target.log_mean
+    for i in range(300):
+        cell = count_x(target.cells[i, 0], offset[i, 0], y[i, 0], tau[i, 0])
+        assert slow.mean[i, 0] == pytest.approx(cell.mean, rel=1e-8, abs=1e-8)
+        assert slow.bound[i, 0] == pytest.approx(cell.bound, abs=1e-10 * (1e3 + target.cells[i, 0]))
+
+
+@pytest.mark.parametrize("var", [1e-3, 0.3, 1.2, 4.0])
+@pytest.mark.parametrize("m", [-6.0, -0.5, 1.0, 5.0])
+def test_predicted_counts_by_quadrature(m: float, var: float) -> None:
+    """Mean, deviation, log-likelihood and distribution function of a Poisson with a log-normal rate."""
+    mean, std = (float(part) for part in moments(np.array(m), np.array(var)))
+
+    def expected(f) -> float:
+        reach = 11 * var**0.5
+        parts = np.linspace(m - reach, m + reach, 9)
+        weighted = lambda u: f(np.exp(u)) * norm.pdf(u, m, var**0.5)  # noqa: E731
+        return sum(quad(weighted, *piece, epsabs=0)[0] for piece in pairwise(parts))
+
+    assert mean == pytest.approx(expected(lambda rate: rate), rel=1e-6)
+    assert std**2 == pytest.approx(expected(lambda rate: rate + rate**2) - mean**2, rel=1e-5)
+    np.testing.assert_allclose(log_rate_of(np.array(mean), np.array(std)), (m, var), rtol=1e-6, atol=1e-6)
+    for t in (0, 1, 3, 30, 500):
+        p = expected(lambda rate, t=t: poisson_distribution.pmf(t, rate))
+        if p > 1e-12:
+            assert log_probability(np.array(t), mean, std) == pytest.approx(np.log(p), abs=2e-3)
+    cdf = expected(lambda rate: poisson_distribution.cdf(2, rate))
+    assert float(below(np.array(2), np.array(mean), np.array(std))) == pytest.approx(cdf, abs=5e-3)
+    assert float(below(np.array(-1), np.array(mean), np.array(std))) == 0
+
+
+def test_drawn_counts_have_the_predicted_moments() -> None:
+    rng = np.random.default_rng(0)
+    likelihood = Poisson((0.2, 2.0, -1.0))
+    mean, z_factor = 0.5 * rng.standard_normal((1, 3)), 0.4 * rng.standard_normal((1, 3, 2))
+    own_var = np.full((1, 3), 0.1)
+    values, std = likelihood.predict(PredictiveX(mean, z_factor, own_var, np.full(3, 0.1)))
+    n = 400_000
+    x = mean + rng.standard_normal((n, 2)) @ z_factor[0].T + np.sqrt(0.2) * rng.standard_normal((n, 3))
+    drawn = likelihood.draw(x, rng)
+    np.testing.assert_array_equal(drawn, np.floor(drawn))
+    np.testing.assert_allclose(values[0], drawn.mean(axis=0), rtol=0.02)
+    np.testing.assert_allclose(std[0], drawn.std(axis=0), rtol=0.03)
+    frequency = [np.mean(drawn[:, d] == 2) for d in range(3)]
+    loss = likelihood.losses(np.full((1, 3), 2.0), values, std)
+    np.testing.assert_allclose(np.exp(-loss[0]), frequency, rtol=0.03)
+
+
+def test_sizes_of_rows_know_only_what_is_seen() -> None:
+    """Half a count more seen and expected; a row of which nothing is seen has the size 1."""
+    likelihood = Poisson(tuple(np.log([2.0, 8.0, 30.0])))
+    target = np.array([[4.0, 16.0, 60.0], [4.0, 0.0, 60.0], [0.0, 0.0, 0.0], [0.0, 0.0, 0.0]])
+    observed = np.array([[True] * 3, [True, False, True], [False] * 3, [True] * 3])
+    found = np.exp(likelihood.row_target(target, observed).log_size[:, 0])
+    np.testing.assert_allclose(found, [80.5 / 40.5, 64.5 / 32.5, 1.0, 0.5 / 40.5])
+    whole = likelihood.row_target(target, observed[:, :1]).log_size
+    np.testing.assert_allclose(np.exp(whole[:, 0]), [80.5 / 40.5, 64.5 / 40.5, 1.0, 0.5 / 40.5])
+    assert (Poisson(likelihood.log_mean, sizes=False).row_target(target, None).log_size == 0).all()

@@ -79,7 +79,9 @@ def _log_mass(y: np.ndarray, ends: np.ndarray, tau: float) -> np.ndarray:
 def test_losses_and_predictions_are_those_of_numbers() -> None:
     likelihood = Censored()
     target = np.array([[[1.0, 1.0], [-np.inf, 0.0], [2.0, np.inf]]])
-    np.testing.assert_allclose(likelihood.losses(target, np.array([[3.0, 1.5, 2.5]])), [[4.0, 2.25, 0.0]])
+    np.testing.assert_allclose(
+        likelihood.losses(target, np.array([[3.0, 1.5, 2.5]]), np.ones((1, 3))), [[4.0, 2.25, 0.0]]
+    )
     x = PredictiveX(np.ones((1, 3)), np.zeros((1, 3, 1)), np.zeros((1, 3)), np.full(3, 4.0))
     np.testing.assert_allclose(likelihood.predict(x), [np.ones((1, 3)), np.full((1, 3), 2.0)])
 

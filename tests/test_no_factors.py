@@ -9,7 +9,7 @@ import pytest
 from cases import Problem, make_problem
 from commands import sshiba
 
-from sshiba import SSHIBA, Binary, Categorical, Ordinal, Real, load, plots
+from sshiba import SSHIBA, Binary, Categorical, Count, Ordinal, Real, load, plots
 from sshiba.core.coded import CodedView
 from sshiba.data.types import View
 from sshiba.evaluate import holdout, match, stability
@@ -100,7 +100,10 @@ def test_a_factor_stays_where_the_bound_is_higher_with_it() -> None:
     assert SSHIBA(random_state=0).fit({"x": x}).n_components_ == 1
 
 
-@pytest.mark.parametrize("views", [[Real()], [Real(), Binary()], [Real(), Categorical()], [Real(), Ordinal()]])
+OTHERS = [Binary(), Categorical(), Ordinal(), Count(size=False)]
+
+
+@pytest.mark.parametrize("views", [[Real()], *([Real(), other] for other in OTHERS)])
 def test_the_trial_without_factors_is_judged_by_the_bound(views: list[View]) -> None:
     """A factor of noise goes because the bound is higher without it, and none is born where it would be lower."""
     x = np.random.default_rng(0).standard_normal((100, 6))

@@ -9,7 +9,7 @@ from cases import Problem, differences, make_problem, to_oracle
 
 from sshiba.core.bound import elbo
 from sshiba.core.global_step import global_step
-from sshiba.data.types import VIEW_TYPES, Binary, Categorical, Ordinal, Real
+from sshiba.data.types import VIEW_TYPES, Binary, Categorical, Count, Ordinal, Real
 
 SWEEPS = 2
 TIED = (0, 0, 1, 2, 1)
@@ -37,12 +37,16 @@ CASES = {
     "ordinal, one noise": [Ordinal(noise="view")],
     "ordinal, selected": [Ordinal(select_features=True, groups=TIED)],
     "ordinal, weighted": [Ordinal(weight=2.5), Real()],
+    "count": [Count()],
+    "count, each its noise, no sizes": [Count(noise="feature", size=False)],
+    "count, selected, weighted": [Count(select_features=True, groups=TIED, weight=2.5), Real()],
     "all": [
         Real(select_features=True, weight=0.7),
         Binary(link="logit", noise="learned"),
         Binary(),
         Categorical(),
         Ordinal(),
+        Count(),
         Real(noise="view"),
     ],
 }

@@ -5,21 +5,21 @@ from dataclasses import dataclass, replace
 import numpy as np
 import oracle
 import pytest
-from cases import Problem, covariances, interval_ends, make_problem
+from cases import Problem, covariances, interval_ends, make_problem, with_offsets
 from scipy.special import log_expit
 from scipy.stats import gamma as gamma_distribution
-from scipy.stats import norm, truncnorm
+from scipy.stats import norm, poisson, truncnorm
 
 from sshiba.core import latent_step
 from sshiba.core.bound import elbo
 from sshiba.core.global_step import global_step
-from sshiba.core.likelihoods import Censored, Interval, Likelihood, Threshold
+from sshiba.core.likelihoods import Censored, Interval, Likelihood, Poisson, Threshold
 from sshiba.core.local_step import prepare_z, update_z
 from sshiba.core.messages import make_messages
 from sshiba.core.predictive import predictive_x
 from sshiba.core.spec import ViewSpec
 from sshiba.core.state import Fixed, Gamma, Posterior, ViewPosterior
-from sshiba.data.types import VIEW_TYPES, Binary, Categorical, Ordinal, Real, View
+from sshiba.data.types import VIEW_TYPES, Binary, Categorical, Count, Ordinal, Real, View
 from sshiba.engines.memory import Local
 from sshiba.fitted.draws import draw_rows
 
@@ -88,6 +88,8 @@ BOUND_CASES: dict[str, list[View]] = {
     "ordinal": [Ordinal(), Real()],
     "limits": [Real(limits=(-0.5, 0.5)), Real()],
     "ordinal, one noise, weighted": [Ordinal(noise="view", weight=2.0)],
+    "count": [Count(), Real()],
+    "count, each its noise, weighted": [Count(noise="feature", weight=2.0)],
     "all": [
         Real(weight=0.5),
         Binary(link="logit", noise=0.5, weight=0.7),
@@ -229,6 +231,11 @@ def draw_latent(
             cut = truncnorm(*((edge - y[n, d]) * np.sqrt(tau) for edge in side), loc=y[n, d], scale=tau**-0.5)
             x[:, n, d] = cut.rvs(N_DRAWS, random_state=rng)
             ratio -= cut.logpdf(x[:, n, d])
+        elif isinstance(likelihood, Poisson):
+            t, offset = with_offsets(likelihood, target, observed)[n, d]
+            cell = oracle.count_x(t, offset, y[n, d], tau)
+            x[:, n, d] = rng.normal(cell.mean, np.sqrt(cell.var), N_DRAWS)
+            ratio += poisson.logpmf(t, np.exp(x[:, n, d] + offset)) - norm.logpdf(x[:, n, d], cell.mean, cell.var**0.5)
         else:  # made with the ξ of the update before; what is kept is the best ξ for this q(x)
             var = 1 / (tau + 2 * oracle.jaakkola_lambda(xi[0][n, d]))
             mean, best = var * (target[n, d] - 0.5 + tau * y[n, d]), xi[1][n, d]

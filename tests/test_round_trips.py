@@ -13,7 +13,7 @@ from samples import BITS, LABELS, NAN, NUMBERS, ROWS, N, frame, same
 from sshiba import SSHIBA, load
 from sshiba.data.giving_back import fill, std_to_user, to_user
 from sshiba.data.reading import read_new, read_training
-from sshiba.data.types import VIEW_TYPES, Binary, Categorical, Ordinal, Real
+from sshiba.data.types import VIEW_TYPES, Binary, Categorical, Count, Ordinal, Real
 
 ROUND_TRIPS: dict[str, tuple[Any, Any]] = {
     "float64": (NUMBERS, Real()),
@@ -48,6 +48,8 @@ ROUND_TRIPS: dict[str, tuple[Any, Any]] = {
         pd.Series(pd.Categorical(LABELS, categories=["lo", "mid", "hi"], ordered=True), name="who"),
         Categorical(),
     ),
+    "counts": (np.array([[3.0, 1.0], [0.0, 2.0], [1.0, 1e6]] * 4), Count()),
+    "float32 counts": (pd.DataFrame({"a": [3, 0, 2] * 4, "b": [1, 0, 0] * 4}, dtype="float32"), Count()),
     "levels": (np.array([[3, 1], [2, 2], [1, 5]] * 4, dtype="int8"), Ordinal()),
     "float levels": (np.array([[0.5], [2.0]] * 6), Ordinal()),
     "levels of several kinds": (

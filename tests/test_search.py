@@ -157,11 +157,11 @@ def test_losses_are_those_of_the_metrics() -> None:
     rng = np.random.default_rng(0)
     t, p = (rng.random((50, 3)) < 0.4).astype(float), rng.random((50, 3))
     for likelihood in (Threshold(), Logistic()):
-        assert -likelihood.losses(t, p).mean() == pytest.approx(binary_log_likelihood(t, p))
+        assert -likelihood.losses(t, p, p).mean() == pytest.approx(binary_log_likelihood(t, p))
     codes, proba = rng.integers(0, 4, 50), rng.dirichlet(np.ones(4), 50)
-    assert -MultinomialProbit().losses(codes, proba).mean() == pytest.approx(class_log_likelihood(codes, proba))
+    assert -MultinomialProbit().losses(codes, proba, proba).mean() == pytest.approx(class_log_likelihood(codes, proba))
     x, guess = rng.standard_normal((2, 50))
-    assert np.sqrt(Gaussian().losses(x, guess).mean()) == pytest.approx(rmse(x, guess))
+    assert np.sqrt(Gaussian().losses(x, guess, guess).mean()) == pytest.approx(rmse(x, guess))
 
 
 def test_the_error_of_a_difference_counts_rows() -> None:

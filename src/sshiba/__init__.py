@@ -11,7 +11,7 @@ if TYPE_CHECKING:
     from .data.dates import date_features
     from .data.row_parts import row_parts
     from .data.spellings import normalise_labels
-    from .data.types import Binary, Categorical, Ordinal, Real
+    from .data.types import Binary, Categorical, Count, Ordinal, Real
     from .estimator import SSHIBA, load
     from .evaluate import Tuned, tune
     from .files.model_file import ModelFileError
@@ -26,6 +26,7 @@ _PLACES = {
     "BoundError": "fitting.sweep",
     "Candidate": "fitted.search",
     "Categorical": "data.types",
+    "Count": "data.types",
     "ModelFileError": "files.model_file",
     "Ordinal": "data.types",
     "Priors": "core.spec",
@@ -46,6 +47,7 @@ __all__ = [
     "BoundError",
     "Candidate",
     "Categorical",
+    "Count",
     "ModelFileError",
     "Ordinal",
     "Priors",

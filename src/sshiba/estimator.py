@@ -71,7 +71,7 @@ class SSHIBA(BaseEstimator):
     n_components : int
         The most factors; how many are kept, `n_components_`, is found by the fit.
     views : mapping, optional
-        View name -> `Real()`, `Binary()`, `Categorical()` or `Ordinal()`. Views that are not named are
+        View name -> `Real()`, `Binary()`, `Categorical()`, `Ordinal()` or `Count()`. Views that are not named are
         inferred, and logged. For one DataFrame also -> a column or a list of them, or (columns, type).
     n_init : int
         Starts; the one with the highest log evidence is kept, or with the highest bound where that is not known.

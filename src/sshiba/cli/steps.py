@@ -235,17 +235,19 @@ def impute_views(
 
 def check_has_probabilities(model: SSHIBA, target: str) -> None:
     for name, view in model.views_.items():
-        if not view.latent and (name == target or target in model.feature_names_in_[name]):
-            raise ValueError(f"{target!r} is real and has no probabilities: use --std for its deviations.")
+        if not view.has_probabilities and (name == target or target in model.feature_names_in_[name]):
+            kind = type(view).__name__.lower()
+            raise ValueError(f"{target!r} is {kind} and has no probabilities: use --std for its deviations.")
 
 
 def whole_labels(model: SSHIBA, found: pd.DataFrame) -> pd.DataFrame:
     """Labels that are whole numbers as such, where holes or a workbook made floats of them in training."""
     schema = model.fitted_.schema
-    latent = [coding for name, coding in schema.codings.items() if schema.one_table and schema.types[name].latent]
+    one_table = schema.one_table
+    labelled = [own for name, own in schema.codings.items() if one_table and schema.types[name].has_probabilities]
     labels = {
         feature: coding.ordered[place].values if coding.ordered else coding.levels or (0.0, 1.0)
-        for coding in latent
+        for coding in labelled
         for place, feature in enumerate(coding.features)
     }
     whole = [name for name in found if _are_whole_floats(labels.get(name, ())) and is_float_dtype(found[name].dtype)]

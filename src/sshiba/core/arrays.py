@@ -31,6 +31,11 @@ def erfcx(x: Any) -> Any:
     return _special("erfcx", x)
 
 
+def gammaln(x: Any) -> Any:
+    """log Γ(x)."""
+    return _special("gammaln", x)
+
+
 def _special(name: str, x: Any) -> Any:
     """A function that SciPy and PyTorch have under one name."""
     if type(x) is np.ndarray:

@@ -18,8 +18,8 @@ RowPlaces = slice | np.ndarray  # which rows of a view
 class CodedView:
     """One view of aligned rows, in the model's units.
 
-    `target` is (N, D) standardised (real), 0 / 1 (binary) or numbers of levels (ordinal), or (N,) class codes; of
-    a view of numbers some of which are known by an interval (N, D, 2), its ends; 0 at holes.
+    `target` is (N, D) standardised (real), 0 / 1 (binary), numbers of levels (ordinal) or counts, or (N,) class codes;
+    of a view of numbers some of which are known by an interval (N, D, 2), its ends; 0 at holes.
     `observed` is None (complete), (N, 1) bool (whole rows missing) or (N, D) bool (single cells missing).
     """
 

@@ -18,7 +18,7 @@ the mean of the copies, which is what z sees, has the variance Var(x)/w.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from math import log, pi
 
@@ -150,6 +150,7 @@ class LatentView:
 def latent_view(rows: RowView, message: Message, x: LatentX, cov: Array, crowded: tuple[int, ...] | None) -> LatentView:
     """`cov` is that of z given x, (r, K, K)."""
     seen = None if rows.complete else take_columns(rows.observed, rows.groups.index)
+    rows = replace(rows, target=message.likelihood.opened(rows.target))
     return LatentView(rows, message, x, message.loading[None, ...] @ cov, seen, crowded)
 
 
@@ -175,8 +176,13 @@ def marked_columns(marks: Array, message: Message) -> tuple[int, ...]:
 def predictors_of_shared(views: Sequence[LatentView], z: Array) -> list[Array]:
     """y = <z>·<w> + <b> of all latent views from the `z` that static views tell, (n, K), of rows that share a gain.
 
-    <z> moves with the means x of the latent views by their gains, and y by what that is in its own columns.
+    <z> moves with the means x of the latent views by their gains, and y by what that is in its own columns, which is
+    the shorter way where these are fewer than factors.
     """
+    if sum(view.gain.shape[1] for view in views) > z.shape[1]:
+        for view in views:
+            z = add_product(z, view.x.mean, view.gain[0, ...])
+        return [view.predictor(z) for view in views]
     found = []
     for view in views:
         y = view.predictor(z)
@@ -222,7 +228,7 @@ def _infer_cells(view: LatentView, y: Array, some: slice) -> XUpdate:
     xp, mean, free = array_namespace(y), view.x.mean[:, some], 1 - view.leverage[:, some]
     tau = (view.message.tau + xp.zeros_like(view.message.b_mean))[some]
     xi = None if view.x.xi is None else view.x.xi[:, some]
-    return view.message.likelihood.infer_x(view.rows.target[:, some], move_by(mean, y, 1 / free), tau * free, xi)
+    return view.message.likelihood.infer_x(view.rows.target[:, some, ...], move_by(mean, y, 1 / free), tau * free, xi)
 
 
 def _update_one_by_one(

@@ -24,6 +24,7 @@ from .wording import counted, first_few, quoted
 logger = logging.getLogger("sshiba")
 
 NUMERIC, BINARY, ORDINAL = "numeric", "binary", "ordinal"  # the views that hold all columns of a kind
+OVERDISPERSED = 2.0  # variances in units of the mean, of whole numbers that may be counts
 LEAST_GRADES, MOST_GRADES = 3, 11  # whole numbers one after the other, which may be levels
 
 
@@ -159,6 +160,7 @@ def by_type(frame: pd.DataFrame, alone: Sequence[Any] = (), taken: Sequence[Any]
     for name, columns in views.items():
         logger.info("view %r: %s, %s", name, counted(len(columns), "column"), first_few(columns, 5))
     _suggest_ordinal(frame, views.get(numeric, []))
+    _suggest_count(frame, views.get(numeric, []))
     return views, numeric
 
 
@@ -184,6 +186,25 @@ def _may_be_grades(column: pd.Series) -> bool:
         return False
     values = np.sort(np.asarray(found, dtype=np.float64))
     return bool((np.diff(values) == 1).all() and values[0] == np.floor(values[0]))
+
+
+def _suggest_count(frame: pd.DataFrame, columns: list) -> None:
+    """Whole numbers from 0 on with a long tail are most likely counts; they may be codes, too, so it is only said."""
+    counts = [column for column in columns if _may_be_counts(frame[column])]
+    if counts:
+        logger.info(
+            "%s of whole numbers from 0 on, taken as numbers (%s): if they count something, Count suits them better, "
+            "e.g. views={'counts': (columns, Count())}",
+            *(counted(len(counts), "column"), first_few(counts, 10)),
+        )
+
+
+def _may_be_counts(column: pd.Series) -> bool:
+    """Some are 0, more than grades have are different, and they vary more than a Poisson variable of their mean."""
+    values = column.dropna().to_numpy(dtype=np.float64, na_value=np.nan)
+    if len(values) == 0 or values.min() != 0 or (values != np.floor(values)).any():
+        return False
+    return len(np.unique(values)) > MOST_GRADES and bool(values.var() > OVERDISPERSED * values.mean() > 0)
 
 
 def _free_name(name: str, taken: Collection[str]) -> str:

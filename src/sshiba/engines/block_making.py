@@ -26,7 +26,7 @@ def working_width(view: AnyView, spec: ViewSpec) -> float:
     """Numbers that a row needs four of besides its data: of latent x and what is made of it, of a copy in double
     precision; of sparse rows as much as is stored of them, or as their products with a start take.
     """
-    if view.is_sparse:
+    if view.is_sparse and not spec.likelihood.latent:
         stored = view.nbytes / max(view.n_rows, 1)
         return max(stored, 8 * min(spec.n_features, WIDE)) * SPARSE_SHARE / 32
     return (4 if spec.likelihood.latent else view.dtype == "float32") * spec.n_features
@@ -70,7 +70,7 @@ def row_view(view: CodedView, holes: Holes, spec: ViewSpec, shared: bool, exact:
         missing = np.False_ if view.observed is None else ~view.observed
         variables = np.broadcast_to(missing, (n, n_features))
     return RowView(
-        view.target,
+        spec.likelihood.row_target(view.target, view.observed),
         np.ascontiguousarray(observed),
         holes.groups,
         variables,

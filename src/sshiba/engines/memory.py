@@ -279,10 +279,11 @@ class MemoryRows:
     def _each(self, part: Part, job: Callable[..., Any], blocks: PlacedBlocks, x: Sequence[LocalX]) -> Iterator[Any]:
         """What a job finds for each block and its q(x), in order.
 
-        Many small matrices, and sparse ones, gain from threads over blocks, large products from those inside BLAS. Rows
-        that are read take a thread for each block: one more than there are cores, since some wait for their rows.
+        Many small matrices, sparse ones and costly cells gain from threads over blocks, large products from those in
+        BLAS. Rows that are read take a thread for each block: one more than there are cores, since some wait.
         """
-        by_block = not part.summary.shared or any(is_sparse(view.target) for view in part.summary.views)
+        costly = any(view.likelihood.costly for view in self.spec.views)
+        by_block = not part.summary.shared or costly or any(is_sparse(view.target) for view in part.summary.views)
         if self.in_memory:
             run = in_threads if by_block and len(blocks) > 1 and self.device.is_host else map
             return run(job, blocks, x)
@@ -314,7 +315,10 @@ class MemoryRows:
         def job(i: int, block: Block, some: slice) -> RowPosterior:
             found = self._settled(i, block, some, local, messages, MAX_ROUNDS, z_tol, each=True)
             x = {place: CellMoments(step.x.mean, step.var) for place, _, step in found.spread if step.var is not None}
-            return RowPosterior(self.order[self.slices[i]][some], found.z, found.cov(), found.converged, x)
+            known = (own.likelihood.row_offset(view.target) for own, view in zip(self.spec.views, block.views))
+            offsets = self.device.put(tuple(None if offset is None else offset[some] for offset in known))
+            rows = self.order[self.slices[i]][some]
+            return RowPosterior(rows, found.z, found.cov(), found.converged, offsets, x)
 
         for i, block in enumerate(self.blocks.whole()):
             parts = block.parts(posterior.n_components, own=not block.shared or block.z_follows_x)

@@ -35,12 +35,14 @@ class RowPosterior:
     z_mean: Array  # (n, K)
     z_cov: Array  # (n, K, K), or (1, K, K) where all of them share it
     converged: bool  # had q(x) and q(z) settled?
+    offsets: tuple[Array | None, ...]  # of each view, (n, 1): what is known of the rows beside x
     x: Mapping[int, CellMoments] = field(default_factory=dict)  # of latent views by cell, by the place of the view
 
     def part(self, places: slice) -> RowPosterior:
         cov = self.z_cov if self.z_cov.shape[0] == 1 else self.z_cov[places]
+        offsets = tuple(None if offset is None else offset[places] for offset in self.offsets)
         x = {i: CellMoments(*(values[places] for values in cells)) for i, cells in self.x.items()}
-        return RowPosterior(self.rows[places], self.z_mean[places], cov, self.converged, x)
+        return RowPosterior(self.rows[places], self.z_mean[places], cov, self.converged, offsets, x)
 
 
 Ask = Callable[[RowPosterior], Any]  # what is to be known of some rows, worked out where they are

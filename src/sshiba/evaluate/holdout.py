@@ -9,9 +9,11 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
+from scipy.stats import norm
 from sklearn.base import clone
 
 from ..core.coded import CodedView
+from ..core.likelihoods import Likelihood
 from ..core.random import seed_sequence
 from ..data.containers import read_table
 from ..data.reading import read_in_memory, training_views
@@ -26,8 +28,6 @@ from .metrics import (
     binary_log_likelihood,
     class_codes,
     class_log_likelihood,
-    coverage,
-    normal_log_likelihood,
 )
 from .number_scores import OnMargins, on_margins
 
@@ -50,19 +50,20 @@ class Check:
     hidden: np.ndarray  # (n, L) bool
     truth: np.ndarray  # (n, L): NaN where not hidden
     found: np.ndarray  # (n, L): means, or probabilities
-    std: np.ndarray | None = None  # (n, L): of a real view
-    centre: np.ndarray | None = None  # (L,): what a real or ordinal feature is predicted to be without any model
+    std: np.ndarray | None = None  # (n, L): of a view whose cells are predicted as numbers
+    centre: np.ndarray | None = None  # (L,): what a number or a level is predicted to be without any model
     scale: np.ndarray | None = None  # (L,): its standard deviation
     one_label: bool = False  # is each row one label, its columns the classes?
     on_margins: OnMargins | None = None  # of a real view with margins: errors and densities on their scales
     levels: tuple[np.ndarray, ...] = ()  # of an ordinal view: (n, levels) probabilities of each column
+    likelihood: Likelihood | None = None  # of numbers: what their means and deviations stand for
 
     @property
     def n_hidden(self) -> int:
         return int(self.hidden[:, 0].sum() if self.one_label else self.hidden.sum())
 
     def standardised(self, part: str) -> np.ndarray:
-        """`truth` or `found` of a real view in standard deviations of each feature, (n, L)."""
+        """`truth` or `found` of numbers in standard deviations of each feature, (n, L)."""
         return (getattr(self, part) - self.centre) / self.scale
 
     def scores(self) -> dict[str, float]:
@@ -70,13 +71,7 @@ class Check:
         if not self.hidden.any():
             return {}
         if self.std is not None:
-            spread = self.standardised("truth")
-            error, total = spread - self.standardised("found"), float(np.nanmean(spread**2))
-            return {
-                "rmse": float(np.sqrt(np.nanmean(error**2))),
-                "r2": 1 - float(np.nanmean(error**2)) / total if total > 0 else float("nan"),
-                **self._promises(),
-            }
+            return self._number_scores()
         if self.levels:
             return self._level_scores()
         if not self.one_label:
@@ -92,20 +87,37 @@ class Check:
             "log_likelihood": class_log_likelihood(codes, proba),
         }
 
-    def deviations(self) -> np.ndarray:
-        """By how many of their standard deviations predictions of a real view are off, on the scale of its margins."""
-        return (self.truth - self.found) / self.std if self.on_margins is None else self.on_margins.error
-
-    def _promises(self) -> dict[str, float]:
-        """How the distributions of numbers kept what they promised, on the scale on which they are normal."""
-        assert self.std is not None
+    def _number_scores(self) -> dict[str, float]:
+        assert self.likelihood is not None
+        assert self.centre is not None
+        assert self.scale is not None
+        truth, found, std = self._numbers()
+        centre, scale = (np.broadcast_to(part, self.hidden.shape)[self.hidden] for part in (self.centre, self.scale))
+        lost, usual = (float(self.likelihood.deviance(truth, guess, scale).mean()) for guess in (found, centre))
         if self.on_margins is None:
-            own = (self.truth, self.found, self.std)
-            return {"coverage": coverage(*own, LEVEL), "log_likelihood": normal_log_likelihood(*own)}
-        error, log_density = (np.where(self.hidden, part, np.nan) for part in self.on_margins)
-        found = {"coverage": coverage(error, np.zeros_like(error), np.ones_like(error), LEVEL)}
-        known = log_density[:, ~np.isnan(log_density).all(axis=0)]
-        return found | {"log_likelihood": float(np.nanmean(known)) if known.size else float("nan")}
+            log_density = self.likelihood.log_density(truth, found, std)
+        else:
+            log_density = self.on_margins.log_density[self.hidden]
+            log_density = log_density[~np.isnan(log_density)]
+        return {
+            "rmse": float(np.sqrt(np.mean(((truth - found) / scale) ** 2))),
+            "r2": 1 - lost / usual if usual > 0 else float("nan"),
+            "coverage": float(np.mean(np.abs(self.ranks() - 0.5) <= LEVEL / 2)),
+            "log_likelihood": float(np.mean(log_density)) if log_density.size else float("nan"),
+        }
+
+    def _numbers(self) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        """Of hidden cells: what they are, their means and their deviations."""
+        assert self.std is not None
+        return self.truth[self.hidden], self.found[self.hidden], self.std[self.hidden]
+
+    def ranks(self) -> np.ndarray:
+        """Where hidden numbers lie in their distributions, between 0 and 1; uniform where these are right."""
+        if self.on_margins is not None:  # on the scale of its margin a number is normal
+            return norm.cdf(self.on_margins.error[self.hidden])
+        assert self.likelihood is not None
+        truth, found, std = self._numbers()
+        return self.likelihood.rank(truth, found, std, np.random.default_rng(0).random(len(truth)))
 
     def _level_scores(self) -> dict[str, float]:
         known = self.truth >= 0
@@ -222,12 +234,17 @@ def _check(fitted: Any, shown: Any, name: str, view: Any, index: pd.Index, hidde
         nothing = np.full((len(index), coding.width), np.nan)
         hidden = np.zeros(nothing.shape, dtype=bool)
         return Check(kind, coding.latent_names, hidden, nothing, nothing, one_label=coding.levels is not None)
-    if not fitted.views_[name].latent:
+    if not fitted.views_[name].has_probabilities:
         known = truth.astype(float)
         parts = fitted.predict(shown, name, return_std=True, use_target=True)
         mean, std = (np.reshape(np.asarray(part, float), known.shape) for part in parts)
-        bent = on_margins(fitted, shown, name, known)
-        return Check(kind, coding.features, hidden, known, mean, std, *coding.usual, on_margins=bent)
+        centre, scale = coding.usual
+        if fitted.views_[name].latent:
+            whole = keep_cells(aligned, np.ones_like(hidden))
+            centre, scale = column_scale(np.where(hidden | pd.isna(whole), np.nan, whole).astype(float))
+        bent, own = on_margins(fitted, shown, name, known), likelihood_of(fitted, name)
+        numbers = (mean, std, centre, scale)
+        return Check(kind, coding.features, hidden, known, *numbers, on_margins=bent, likelihood=own)
     if coding.ordered:
         return _check_levels(fitted, shown, name, hidden, truth)
     proba = np.asarray(fitted.predict_proba(shown, name, use_target=True))
@@ -237,6 +254,17 @@ def _check(fitted: Any, shown: Any, name: str, view: Any, index: pd.Index, hidde
     known = np.full(proba.shape, np.nan)
     known[rows] = class_codes(fitted.classes_[name], truth[rows, 0])[:, None] == np.arange(proba.shape[1])
     return Check(kind, coding.latent_names, np.broadcast_to(hidden, proba.shape), known, proba, one_label=True)
+
+
+def column_scale(seen: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """The mean and the standard deviation of the seen cells of each column; 1 where they do not vary."""
+    std = np.nanstd(seen, axis=0)
+    return np.nanmean(seen, axis=0), np.where(std > 0, std, 1.0)
+
+
+def likelihood_of(fitted: Any, name: str) -> Likelihood:
+    fit = fitted_of(fitted)
+    return fit.spec.views[fit.schema.place(name)].likelihood
 
 
 def _check_levels(fitted: Any, shown: Any, name: str, hidden: np.ndarray, truth: np.ndarray) -> Check:
@@ -268,8 +296,9 @@ def holdout(
     Returns
     -------
     DataFrame
-        Real views: `rmse` in standard deviations of a feature over its seen cells; `r2`, the error on the hidden cells
-        against that of the feature's mean on the same cells; `coverage` of 90 % intervals. Others: `accuracy`; of yes
+        Real views and counts: `rmse` in standard deviations of a feature over its seen cells; `r2`, the squared error
+        (of counts the Poisson deviance) on the hidden cells against that of the feature's mean on the same cells;
+        `coverage` of 90 % intervals. Others: `accuracy`; of yes
         / no and classes weighted `auc`; of levels `mae`, by how many levels the guess is wrong, and `smae`, the same as
         a share of what the median level of each feature has on the same cells. All: `log_likelihood` per cell (real: in
         the user's units).

@@ -26,8 +26,9 @@ from ..data.spellings import zero_one
 from ..data.types import View
 from ..fitted.fitted import fitted_of
 from .hiding import features_of, hide_cells, keep_cells, of_all_columns, quiet_fit, take_rows, tellable_cells
+from .holdout import likelihood_of
 from .level_scores import level_log_likelihood, level_numbers, level_probabilities
-from .metrics import auc_mc, binary_log_likelihood, class_codes, class_log_likelihood, normal_log_likelihood
+from .metrics import auc_mc, binary_log_likelihood, class_codes, class_log_likelihood
 from .number_scores import on_margins
 
 SCORES = ("log-likelihood", "auc")
@@ -98,7 +99,7 @@ def tune(
     if target not in views:
         raise ValueError(f"unknown target {target!r}; the views are {list(views)}.")
     schema, data, index = read_in_memory(views, split.types, model.dtype)
-    if scoring == "auc" and (not schema.types[target].latent or schema.codings[target].ordered):
+    if scoring == "auc" and (not schema.types[target].has_probabilities or schema.codings[target].ordered):
         kind = type(schema.types[target]).__name__
         raise ValueError(f"view {target!r} is {kind} and has no AUC; use scoring='log-likelihood'.")
     if data[target].is_sparse:
@@ -190,16 +191,17 @@ def _score(
 
 def score_target(fitted: Any, given: Mapping[str, Any], target: str, truth: np.ndarray, scoring: str) -> float:
     """How well a fitted model predicts the target; `truth` (n, D), missing where it does not count."""
-    if not fitted.views_[target].latent:
-        mean, std = fitted.predict(given, target, return_std=True, use_target=True)
-        shape = truth.shape
-        bent = on_margins(fitted, given, target, truth.astype(float))
+    if not fitted.views_[target].has_probabilities:
+        parts = fitted.predict(given, target, return_std=True, use_target=True)
+        mean, std = (np.reshape(np.asarray(part, float), truth.shape) for part in parts)
+        known, seen = truth.astype(float), ~pd.isna(truth)
+        bent = on_margins(fitted, given, target, known)
         if bent is not None:
             ranked = np.isnan(bent.log_density[~np.isnan(bent.error)]).any()
             if ranked:
                 raise ValueError("margin='normal' has ranks, and no density to score: tune another margin.")
             return float(np.nanmean(bent.log_density))
-        return normal_log_likelihood(truth.astype(float), np.reshape(mean, shape), np.reshape(std, shape))
+        return float(np.mean(likelihood_of(fitted, target).log_density(known[seen], mean[seen], std[seen])))
     coding = fitted_of(fitted).schema.codings[target]
     if coding.ordered:
         return level_log_likelihood(

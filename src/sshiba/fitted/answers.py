@@ -79,8 +79,10 @@ class Answers:
     def predict_proba(self, views: Any, target: Any, use_target: bool = False) -> Any:
         given = self.given(views)
         (name,), column = self._targets(views, given, target)
-        if not self.fit.schema.types[name].latent:
-            raise ValueError(f"{target!r} is real and has no probabilities; use predict(..., return_std=True).")
+        view = self.fit.schema.types[name]
+        if not view.has_probabilities:
+            kind = type(view).__name__.lower()
+            raise ValueError(f"{target!r} is {kind} and has no probabilities; use predict(..., return_std=True).")
         if not use_target:
             given = self._with_target_unread(given, name, column)
         data, index = read_new(self.fit.schema, given, self.fit.dtype)

@@ -68,7 +68,7 @@ def predict_views(
     for part in settled(rows.infer(posterior, z_tol=z_tol)):
         for i, view in views.items():
             likelihood = rows.spec.views[i].likelihood
-            for places, x in predictive_parts(part, view):
+            for places, x in predictive_parts(part, view, i):
                 simple = x.with_independent_classes() if independent and likelihood.whole_rows else x
                 value, std = likelihood.predict(simple.sharpened(sharpness[i]))
                 out[i][0][places], out[i][1][places] = to_numpy(value), to_numpy(std)
@@ -80,15 +80,15 @@ def predict_views(
     return out
 
 
-def predictive_parts(part: RowPosterior, view: PredictiveView) -> Iterator[tuple[np.ndarray, PredictiveX]]:
-    """The predictive x of a view for some rows at a time, with their places."""
+def predictive_parts(part: RowPosterior, view: PredictiveView, i: int) -> Iterator[tuple[np.ndarray, PredictiveX]]:
+    """The predictive x of view `i` for some rows at a time, with their places."""
     n_components = part.z_mean.shape[1]
     # D·K for z_factor; where features have covariances of their own, and rows, too, also K²/2 for <zzᵀ>.
     cells = len(view.noise_var) * max(n_components, 1) + n_components**2
     step = max(1, CHUNK_BYTES // (8 * cells))
     for start in range(0, len(part.rows), step):
         some = part.part(slice(start, start + step))
-        yield some.rows, view.x(some.z_mean, some.z_cov)
+        yield some.rows, view.x(some.z_mean, some.z_cov).shifted(some.offsets[i])
 
 
 def log_likelihood(rows: Rows, posterior: Posterior) -> float:

@@ -2,8 +2,8 @@
 
 The bound, and less so the log evidence, prefers few factors: on small tables factors go that would help to predict.
 Here candidates are judged by what they predict. Each is fitted to three quarters of the rows, which costs less than a
-fit of all (hidden cells among complete rows would cost more). Of the other rows a third of the columns of real and
-ordinal views is hidden at a time, then each view of labels, and predicted from the rest.
+fit of all (hidden cells among complete rows would cost more). Of the other rows a third of the columns of real,
+ordinal and count views is hidden at a time, then each view of labels, and predicted from the rest.
 
 The score of a view is in nats a cell: −½ log of the mean squared error of real cells (the log-likelihood of errors of
 one size, up to a constant; under deviations of their own a few outliers would decide), the mean log probability of
@@ -37,7 +37,7 @@ KEEP = {FEWEST: "as few factors as will do", ALL: "all factors that explain anyt
 ALL_PRIORS = Priors(alpha=(1.0, 0.1), noise_floor=1e-4)  # under which idle factors shrink, but need not go
 TEST_SHARE, MOST_TEST_ROWS = 0.25, 1000  # of the rows, in each fold
 ENOUGH_ROWS, FEW_OPERATIONS = 150, 2e7  # with fewer test rows two folds, where a sweep takes milliseconds; else one
-N_GROUPS = 3  # of real and ordinal columns, hidden in turn
+N_GROUPS = 3  # of columns that are no labels, hidden in turn
 LEAST_HIDDEN = 15  # cells of a view: fewer tell nothing
 MARGIN = 0.002  # nats a cell by which a candidate with more factors must be better
 SURE, SURE_OF_ANY = 0.25, 3.0  # standard errors of the difference, the same; where the other has no factor at all
@@ -60,7 +60,7 @@ class Candidate:
     keep : "fewest" or "all"
         Which factors stay: as few as the evidence asks for, or all that explain anything.
     label_weight : float
-        Weight of the views of labels (all that are not real or ordinal) whose weight is 1. With many factors the
+        Weight of the views of labels (not real, ordinal or counts) whose weight is 1. With many factors the
         posterior can be too sure of what labels say; a weight below 1 tempers it.
     """
 
@@ -301,7 +301,7 @@ def judge(posterior: Posterior, spec: ModelSpec, fold: Fold, check: Callable[[],
             predicted = predict_views(rows, posterior, list(question.hidden), (1.0,) * len(fold.test), ROUGH_Z, True)
         check()
         for i, hidden in question.hidden.items():
-            found = spec.views[i].likelihood.losses(fold.test[i].target, predicted[i][0])
+            found = spec.views[i].likelihood.losses(fold.test[i].target, *predicted[i])
             own = losses.setdefault(i, np.full(hidden.shape, np.nan))
             own[hidden] = np.reshape(found, hidden.shape)[hidden]
     return losses

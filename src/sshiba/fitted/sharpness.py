@@ -77,8 +77,7 @@ def _of_view(
         """−log p of the labels, and of c."""
         total = 0.5 * (np.log(c) / SPREAD) ** 2
         for codes, x in parts:
-            proba = likelihood.predict(x.sharpened(c))[0]
-            total += likelihood.losses(codes, proba).sum()
+            total += likelihood.losses(codes, *likelihood.predict(x.sharpened(c))).sum()
         return float(total)
 
     best, least = 1.0, loss(1.0)

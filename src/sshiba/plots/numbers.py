@@ -7,7 +7,6 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
-from scipy.stats import norm
 
 from ..core.explained import feature_relevance
 from ..data.border import as_views
@@ -163,7 +162,7 @@ def stability_data(found: Stability | Sequence[Stability]) -> pd.DataFrame:
 
 
 def imputation_data(checks: dict[str, Check], view: str) -> pd.DataFrame:
-    """The hidden cells of a view: row, feature, truth, predicted; of a real view also std. Levels are counted 0, 1 ...
+    """The hidden cells of a view: row, feature, truth, predicted; of numbers also std. Levels are counted 0, 1 ...
 
     `checks` comes from `sshiba.evaluate.check`.
     """
@@ -183,13 +182,13 @@ def imputation_data(checks: dict[str, Check], view: str) -> pd.DataFrame:
 def calibration_data(checks: dict[str, Check], view: str) -> pd.DataFrame:
     """What was promised against what happened: promised, happened, n.
 
-    Real: the share of hidden cells inside central intervals of each level. Others: how often what was given a
+    Numbers: the share of hidden cells inside central intervals of each level. Others: how often what was given a
     probability was true, in ten bins; each class, and each level of an ordinal feature, has one.
     """
     cells = imputation_data(checks, view)
     if "std" in cells:
-        error = np.abs(checks[view].deviations()[checks[view].hidden])
-        happened = [float((error <= norm.ppf(0.5 + level / 2)).mean()) for level in LEVELS]
+        away = np.abs(checks[view].ranks() - 0.5)
+        happened = [float(np.mean(away <= level / 2)) for level in LEVELS]
         return pd.DataFrame({"promised": LEVELS, "happened": happened, "n": len(cells)})
     return reliability(*checks[view].events())
 

@@ -5,10 +5,19 @@ from .gaussian import Gaussian
 from .interval import Interval
 from .likelihood import Likelihood, PredictiveX, RowUpdate, XUpdate
 from .logistic import Logistic
+from .poisson import Poisson
 from .probit import MultinomialProbit
 from .threshold import Threshold
 
-LIKELIHOODS: tuple[type[Likelihood], ...] = (Gaussian, Threshold, Logistic, MultinomialProbit, Interval, Censored)
+LIKELIHOODS: tuple[type[Likelihood], ...] = (
+    Gaussian,
+    Threshold,
+    Logistic,
+    MultinomialProbit,
+    Interval,
+    Censored,
+    Poisson,
+)
 
 __all__ = [
     "LIKELIHOODS",
@@ -18,6 +27,7 @@ __all__ = [
     "Likelihood",
     "Logistic",
     "MultinomialProbit",
+    "Poisson",
     "PredictiveX",
     "RowUpdate",
     "Threshold",

@@ -55,7 +55,7 @@ class Censored(Gaussian):
         lo, hi = (xp.astype(target[..., end], y.dtype, copy=False) for end in (0, 1))
         return lo < hi, lo, hi
 
-    def losses(self, target: np.ndarray, values: np.ndarray) -> np.ndarray:
+    def losses(self, target: np.ndarray, values: np.ndarray, std: np.ndarray) -> np.ndarray:
         """The squared distance from the interval."""
         below, above = target[..., 0] - values, values - target[..., 1]
         return np.maximum(np.maximum(below, above), 0.0) ** 2

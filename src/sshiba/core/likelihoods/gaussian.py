@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from math import log, pi
 
 import numpy as np
+from scipy.special import ndtr
 
 from ..arrays import array_namespace
 from ..state import Array
@@ -27,8 +29,17 @@ class Gaussian(Likelihood):
     def predict(self, x: PredictiveX) -> tuple[Array, Array]:
         return x.mean, array_namespace(x.mean).sqrt(x.var)
 
-    def losses(self, target: np.ndarray, values: np.ndarray) -> np.ndarray:
+    def losses(self, target: np.ndarray, values: np.ndarray, std: np.ndarray) -> np.ndarray:
         return (target - values) ** 2
+
+    def log_density(self, t: np.ndarray, mean: np.ndarray, std: np.ndarray) -> np.ndarray:
+        return -0.5 * ((t - mean) / std) ** 2 - np.log(std) - 0.5 * log(2 * pi)
+
+    def rank(self, t: np.ndarray, mean: np.ndarray, std: np.ndarray, u: np.ndarray) -> np.ndarray:
+        return ndtr((t - mean) / std)
+
+    def deviance(self, t: np.ndarray, guess: np.ndarray, scale: np.ndarray) -> np.ndarray:
+        return ((t - guess) / scale) ** 2
 
     def decide(self, values: np.ndarray) -> np.ndarray:
         return values

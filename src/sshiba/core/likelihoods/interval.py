@@ -106,7 +106,7 @@ class Interval(Likelihood):
         var = mean_square - mean_level**2
         return p, xp.sqrt(xp.where(var > 0, var, 0.0))
 
-    def losses(self, target: np.ndarray, values: np.ndarray) -> np.ndarray:
+    def losses(self, target: np.ndarray, values: np.ndarray, std: np.ndarray) -> np.ndarray:
         return -np.log(np.maximum(np.take_along_axis(values, target, axis=1), SMALLEST))
 
     def decide(self, values: np.ndarray) -> np.ndarray:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from dataclasses import dataclass, replace
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import numpy as np
 
@@ -32,6 +32,10 @@ class PredictiveX:
     def var(self) -> Array:
         xp = array_namespace(self.mean)
         return xp.sum(self.z_factor**2, axis=-1) + self.own_var + self.noise_var
+
+    def shifted(self, offset: Array | None) -> PredictiveX:
+        """With what is known of the rows added, (n, 1)."""
+        return self if offset is None else replace(self, mean=self.mean + offset)
 
     def sharpened(self, c: float) -> PredictiveX:
         """With c·W and c·b."""
@@ -77,7 +81,20 @@ class Likelihood(ABC):
     exact: ClassVar[bool] = True  # is each update of q(x) the best of its kind, so that the bound cannot fall?
     labels: ClassVar[bool] = True  # are its cells labels, or measurements of whatever kind?
     numbers: ClassVar[bool] = False  # is x in the units of what is measured, so that its errors are squared ones?
+    costly: ClassVar[bool] = False  # does q(x) of cells take longer than their products?
     needs_sharpness: ClassVar[bool] = False  # are its probabilities too cautious as the bound leaves them?
+
+    def row_target(self, target: Any, observed: np.ndarray | None) -> Any:
+        """The target of some rows as all else here needs it; `observed` is their mask: None, (n, 1) or (n, D)."""
+        return target
+
+    def row_offset(self, target: Any) -> Array | None:
+        """What is known of rows beside x, (n, 1), to be added to x in predictions; `target` is that of `row_target`."""
+        return None
+
+    def opened(self, target: Any) -> Any:
+        """The same target as cells are read from it one column at a time, for as long as q(x) is updated."""
+        return target
 
     @abstractmethod
     def infer_x(self, target: Array, y: Array, tau: Array, xi: Array | None) -> XUpdate:
@@ -111,10 +128,24 @@ class Likelihood(ABC):
         return n_features
 
     @abstractmethod
-    def losses(self, target: np.ndarray, values: np.ndarray) -> np.ndarray:
-        """How far `predict`'s values are from targets that were hidden: of real cells the squared error, of others
+    def losses(self, target: np.ndarray, values: np.ndarray, std: np.ndarray) -> np.ndarray:
+        """How far what `predict` says is from targets that were hidden: of real cells the squared error, of others
         −log p; of whole rows (n,), else of the shape of the target.
         """
+
+    def log_density(self, t: np.ndarray, mean: np.ndarray, std: np.ndarray) -> np.ndarray:
+        """log p of what is predicted as a number, given its mean and standard deviation; in the user's units."""
+        raise NotImplementedError
+
+    def rank(self, t: np.ndarray, mean: np.ndarray, std: np.ndarray, u: np.ndarray) -> np.ndarray:
+        """The same number's place in its distribution, between 0 and 1, P(< t) + u P(t): with u uniform, so is it where
+        the distribution is right.
+        """
+        raise NotImplementedError
+
+    def deviance(self, t: np.ndarray, guess: np.ndarray, scale: np.ndarray) -> np.ndarray:
+        """How far it is from a guess: twice the log-likelihood that is lost, but for what all guesses share."""
+        raise NotImplementedError
 
     @abstractmethod
     def decide(self, values: np.ndarray) -> np.ndarray:

@@ -40,7 +40,7 @@ class Logistic(Likelihood):
         p = logistic_normal(x.mean, x.var)
         return p, array_namespace(p).sqrt(p * (1 - p))
 
-    def losses(self, target: np.ndarray, values: np.ndarray) -> np.ndarray:
+    def losses(self, target: np.ndarray, values: np.ndarray, std: np.ndarray) -> np.ndarray:
         return yes_no_losses(target, values)
 
     def decide(self, values: np.ndarray) -> np.ndarray:

@@ -75,7 +75,7 @@ class MultinomialProbit(Likelihood):
         mirrored = xp.max(A, axis=1, keepdims=True) < -xp.min(A, axis=1, keepdims=True)
         return class_probabilities(x.mean, xp.where(mirrored, -A, A), std)
 
-    def losses(self, target: np.ndarray, values: np.ndarray) -> np.ndarray:
+    def losses(self, target: np.ndarray, values: np.ndarray, std: np.ndarray) -> np.ndarray:
         return -np.log(np.maximum(values[np.arange(len(target)), target], SMALLEST))
 
     def decide(self, values: np.ndarray) -> np.ndarray:

@@ -55,7 +55,7 @@ class Threshold(Likelihood):
         p = xp.exp(log_ndtr(x.mean / xp.sqrt(x.var)))
         return p, xp.sqrt(p * (1 - p))
 
-    def losses(self, target: np.ndarray, values: np.ndarray) -> np.ndarray:
+    def losses(self, target: np.ndarray, values: np.ndarray, std: np.ndarray) -> np.ndarray:
         return yes_no_losses(target, values)
 
     def decide(self, values: np.ndarray) -> np.ndarray:

@@ -4,14 +4,21 @@ from typing import Any
 
 from .binary import Binary
 from .categorical import Categorical
+from .count import Count
 from .ordinal import Ordinal
 from .real import Real
 from .view import View
 
 # The more special the later: a type not given is the last one that recognises the data.
-VIEW_TYPES: dict[str, type[View]] = {"real": Real, "binary": Binary, "categorical": Categorical, "ordinal": Ordinal}
+VIEW_TYPES: dict[str, type[View]] = {
+    "real": Real,
+    "count": Count,
+    "binary": Binary,
+    "categorical": Categorical,
+    "ordinal": Ordinal,
+}
 
-__all__ = ["VIEW_TYPES", "Binary", "Categorical", "Ordinal", "Real", "View", "says_type"]
+__all__ = ["VIEW_TYPES", "Binary", "Categorical", "Count", "Ordinal", "Real", "View", "says_type"]
 
 
 def says_type(given: Any) -> bool:

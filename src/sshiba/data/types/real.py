@@ -81,6 +81,7 @@ class Real(View):
     guess: str = "mean"
 
     latent = False
+    has_probabilities = False
     takes_tensors = True
     takes_blocks = True
 

@@ -37,6 +37,7 @@ class View(ABC):
     weight: float = 1.0
 
     latent: ClassVar[bool] = True  # is x inferred from what is observed, or is it the data?
+    has_probabilities: ClassVar[bool] = True  # is what is predicted for a cell a probability of each label?
     takes_tensors: ClassVar[bool] = False  # can values be coded on the device where they are?
     takes_blocks: ClassVar[bool] = False  # can rows that were checked before be coded as one array?
     mofa_likelihood: ClassVar[str] = "gaussian"  # what MOFA would call it; of x itself where MOFA has nothing like it

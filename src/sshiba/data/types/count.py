@@ -1,0 +1,131 @@
+"""Count views: columns of whole numbers of 0 or more."""
+
+from __future__ import annotations
+
+import logging
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+import pandas as pd
+from scipy import sparse
+
+from ...core.coded import CodedView, shrink_mask
+from ...core.likelihoods import Likelihood, Poisson
+from ...core.sparse_rows import CentredSparse
+from ..advice import Remedy
+from ..cells import observed_mask, read_numbers, refuse_cells, standardise
+from ..coding import EXACT_INTEGER, Coding, plain_names, unit_coding
+from ..learned import NumberSummary
+from ..sparse_tables import SparseTable, refuse_odd, refuse_stored, summarise
+from ..wording import quoted
+from .number_checks import refuse_empty, warn_constant
+from .view import View
+
+logger = logging.getLogger("sshiba")
+
+LARGE_SHARE = 0.3  # of a column among all that is counted
+LEAST_TOTAL = 0.5  # what a column of zeros is taken to add up to
+NO_COUNTS = (Remedy.REAL, Remedy.MISSING)
+
+
+@dataclass(frozen=True)
+class Count(View):
+    """Columns of whole numbers of 0 or more that count something: words, reads, cells, events.
+
+    A cell is Poisson with a log-normal rate: log of the mean of its column, plus log of the size of its row, plus what
+    factors and noise say. So predictions are never negative, and draws are whole numbers.
+
+    Parameters
+    ----------
+    select_features, groups, weight
+        As in `Real`; the weight may be above 1.
+    noise : "view" or "feature"
+        One precision of the log rate around the factors for the view, or one per column.
+    size : bool
+        Are some rows larger than others, as documents, libraries of reads or catchments are? The size of a row is what
+        was counted in its observed cells over what the columns' means predict for them, and factors tell what rows are
+        made of, not how large they are. A row of which nothing is observed has the size 1, the mean. With a few
+        columns, or where one holds much of all that is counted, a cell tells the size of its own row, and predictions
+        are too sure: False is better there, and a factor tells the size. A single column has no sizes.
+    """
+
+    noise: str = "view"
+    size: bool = True
+
+    has_probabilities = False
+    mofa_likelihood = "poisson"
+
+    def likelihood(self, coding: Coding) -> Likelihood:
+        return Poisson(tuple(coding.centre.tolist()), self.size and coding.width > 1)
+
+    @property
+    def noise_model(self) -> float | str:
+        return self.noise
+
+    @classmethod
+    def recognise(cls, frame: pd.DataFrame) -> str | None:
+        """Never: whole numbers may be codes, grades or years as well."""
+        return None
+
+    def check_options(self, name: str, n_features: int) -> None:
+        super().check_options(name, n_features)
+        if self.noise not in ("feature", "view"):
+            raise ValueError(f"view {name!r}: noise must be 'feature' or 'view', not {self.noise!r}.")
+        if not isinstance(self.size, bool):
+            raise ValueError(f"view {name!r}: size must be True or False, not {self.size!r}.")
+
+    def learn(self, frame: pd.DataFrame, name: str) -> NumberSummary:
+        return NumberSummary.of(plain_names(frame.columns), self._read(frame, name))
+
+    def make_coding(self, learned: NumberSummary, name: str) -> Coding:
+        """The offset of a column is the log of its mean; one of zeros only is taken to have half a count in all."""
+        refuse_empty(learned, name)
+        warn_constant(learned, name, learned.constant)
+        self._tell_large(learned, name)
+        log_mean = np.log(np.maximum(learned.mean, LEAST_TOTAL / learned.n))
+        return replace(unit_coding(learned.features, learned.n), centre=log_mean)
+
+    def _tell_large(self, learned: NumberSummary, name: str) -> None:
+        """Where one column is much of what tells the size of rows."""
+        shares = learned.mean / max(learned.mean.sum(), np.finfo(float).tiny)
+        largest = int(np.argmax(shares))
+        if self.size and len(shares) > 1 and shares[largest] > LARGE_SHARE:
+            whose = f"view {name!r}: column {quoted(learned.features[largest])}"
+            what = f"{whose} holds {shares[largest]:.0%} of all that is counted, and so tells the size of its rows"
+            logger.info("%s; Count(size=False) leaves sizes to the factors", what)
+
+    def encode(self, frame: pd.DataFrame, name: str, coding: Coding, dtype: Any) -> CodedView:
+        values = self._read(frame, name)
+        target = standardise(values, np.zeros(values.shape[1]), np.ones(values.shape[1]), dtype)
+        return CodedView(target, shrink_mask(observed_mask(values)))
+
+    def without_sparse(self, value: Any, name: str) -> Any:
+        return value
+
+    def learn_sparse(self, table: SparseTable, name: str) -> NumberSummary:
+        self._check_stored(table, name)
+        return summarise(table, plain_names(table.columns))
+
+    def encode_sparse(self, table: SparseTable, name: str, coding: Coding, dtype: Any) -> CodedView:
+        self._check_stored(table, name)
+        rows = table.matrix.tocsr()
+        matrix = sparse.csr_array((rows.data.astype(dtype), rows.indices, rows.indptr), shape=table.shape)
+        return CodedView(CentredSparse(matrix, np.zeros(table.shape[1])), None)
+
+    def _check_stored(self, table: SparseTable, name: str) -> None:
+        refuse_odd(table, name, EXACT_INTEGER)
+        refuse_stored(table, name, lambda cells, _: cells < 0, "negative", *NO_COUNTS)
+        refuse_stored(table, name, lambda cells, _: np.floor(cells) != cells, "fractional", *NO_COUNTS)
+
+    def _read(self, frame: pd.DataFrame, name: str) -> np.ndarray:
+        values = read_numbers(frame, name, (Remedy.MISSING, Remedy.LABELS, Remedy.LEAVE_OUT))
+        refuse_cells(frame, name, values, np.isinf, "infinite", Remedy.INFINITE)
+        refuse_cells(frame, name, values, lambda cells: cells < 0, "negative", *NO_COUNTS)
+        refuse_cells(frame, name, values, lambda cells: cells % 1 > 0, "fractional", *NO_COUNTS)
+        too_large = f"too large (beyond {EXACT_INTEGER:.0g})"
+        refuse_cells(frame, name, values, lambda cells: cells > EXACT_INTEGER, too_large, Remedy.UNITS)
+        return values
+
+    def decode(self, values: np.ndarray, coding: Coding) -> np.ndarray:
+        return values.astype(np.float64)
