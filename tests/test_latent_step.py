@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Callable
 from dataclasses import replace
 
@@ -12,6 +13,7 @@ from cases import Problem, make_problem
 from scipy.integrate import quad
 from scipy.special import expit, log_ndtr
 from scipy.stats import norm
+from sklearn.exceptions import ConvergenceWarning
 
 from sshiba import SSHIBA
 from sshiba.core import latent_step, local_step
@@ -138,6 +140,19 @@ def test_extrapolation_saves_rounds_and_ends_in_the_same_place(monkeypatch: pyte
     count = local_step.largest_move
     monkeypatch.setattr(local_step, "largest_move", lambda *moved: rounds.append(count(*moved)) or rounds[-1])
     found, n_rounds = model.transform({"yes": yes, "kind": kind}), len(rounds)
-    monkeypatch.setattr(local_step, "ahead", lambda x, *_: x)
+    monkeypatch.setattr(local_step.Jumps, "ahead", lambda *_: None)
     np.testing.assert_allclose(found, model.transform({"yes": yes, "kind": kind}), atol=1e-6)
     assert n_rounds < 0.8 * (len(rounds) - n_rounds)
+
+
+def test_rows_settle_where_extrapolation_would_lead_astray() -> None:
+    """One column has nearly all of the counts: its cells swing, and moves of z say little of those of x."""
+    rng = np.random.default_rng(0)
+    z, w = rng.standard_normal((100, 2)), rng.standard_normal((2, 6))
+    counts = np.random.default_rng(1).poisson(np.exp(1 + 0.5 * z @ w)).astype(float)
+    counts[:, 0] = np.floor(1e4 * np.exp(z @ w[:, 0]))
+    model = SSHIBA(3, {"k": Count()}, search=None, random_state=0, max_iter=60).fit({"k": counts})
+    with warnings.catch_warnings():
+        warnings.simplefilter("error", ConvergenceWarning)
+        found = model.transform({"k": counts})
+    np.testing.assert_allclose(found, model.factors_, atol=1e-5)

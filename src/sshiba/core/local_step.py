@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
+from math import inf
 from typing import NamedTuple
 
 from array_api_compat import device, is_numpy_array
@@ -32,7 +33,8 @@ from .threads import in_threads
 # ------------------------------------------------------------------------------------------------------------- q(z)
 
 
-LARGEST_SHARE = 0.9  # of its last move that <z> is taken to move next
+LARGEST_SHARE = 0.95  # of its last move that <z> may move next where a row jumps
+ROUNDS_A_JUMP, MOST_JUMPS = 3, 30  # of rows that settle
 SMALLEST_MOVE = 1e-30  # squared
 
 
@@ -150,7 +152,7 @@ def settle(block: Block, x: LocalX, messages: Messages, max_rounds: int, z_tol: 
     z = update_z(block, x, known, messages)
     converged = all(q is None for q in x)
     spread: Spread = []
-    move = None
+    jumps = Jumps()
     for number in range(0 if converged else max_rounds):
         old, old_x = z, x
         if block.z_follows_x:
@@ -161,27 +163,44 @@ def settle(block: Block, x: LocalX, messages: Messages, max_rounds: int, z_tol: 
         converged = largest_move(z, old, x, old_x) < z_tol
         if converged:
             break
-        last, move = move, z - old
-        if last is not None and number % 3 == 2 and number + 1 < max_rounds:
-            x = ahead(x, old_x, move, last)
-            z = update_z(block, x, known, messages)
-            move = None
+        if number + 1 < max_rounds:  # the last round ends with what it found
+            ahead = jumps.ahead(x, old_x, z - old)
+            if ahead is not None:
+                x, z = ahead, update_z(block, ahead, known, messages)
     return Settled(z, known.cov, x, spread, converged)
 
 
-def ahead(x: LocalX, old_x: LocalX, move: Array, last: Array) -> LocalX:
-    """<x> of rows where it will end if <z> goes on to move by the same share of its last move (Aitken's extrapolation).
+class Jumps:
+    """Aitken's extrapolation: every third round <x> of a row goes to where it would end if <z> went on to move by the
+    same share of its last move.
 
-    It only saves rounds: where they end does not depend on it.
+    It saves rounds, and where they end does not depend on it. A row jumps only as long as its moves shrink, and the
+    rows of a block so many times: then plain rounds are left, which always come to an end.
     """
-    xp = array_namespace(move)
-    share = xp.sum(move * last, axis=1) / xp.clip(xp.sum(last**2, axis=1), min=SMALLEST_MOVE)
-    share = xp.clip(share, 0.0, LARGEST_SHARE)
-    jump = (share / (1 - share))[:, None]
-    return tuple(
-        new if new is None or old is None else replace(new, mean=new.mean + jump * (new.mean - old.mean))
-        for new, old in zip(x, old_x)
-    )
+
+    def __init__(self) -> None:
+        self.last: Array | None = None  # the move of the round before
+        self.smallest: Array | None = None  # of each row, the square of its move at its last jump
+        self.n_rounds, self.n_jumps = 0, 0  # rounds since the last jump
+
+    def ahead(self, x: LocalX, old_x: LocalX, move: Array) -> LocalX | None:
+        """<x> after a jump; None where there is none this time."""
+        self.n_rounds += 1
+        last, self.last = self.last, move
+        if last is None or self.n_rounds < ROUNDS_A_JUMP or self.n_jumps == MOST_JUMPS:
+            return None
+        self.n_rounds, self.n_jumps = 0, self.n_jumps + 1
+        xp = array_namespace(move)
+        size = xp.sum(move**2, axis=1)
+        smallest = xp.full_like(size, inf) if self.smallest is None else self.smallest
+        share = xp.sum(move * last, axis=1) / xp.clip(xp.sum(last**2, axis=1), min=SMALLEST_MOVE)
+        fit = (share > 0) & (share < LARGEST_SHARE) & (size < smallest)
+        self.smallest = xp.where(fit, size, smallest)
+        jump = xp.where(fit, share / xp.where(fit, 1 - share, 1.0), 0.0)[:, None]
+        return tuple(
+            new if new is None or old is None else replace(new, mean=new.mean + jump * (new.mean - old.mean))
+            for new, old in zip(x, old_x)
+        )
 
 
 def largest_move(z: Array, old_z: Array, x: LocalX, old_x: LocalX) -> float:
