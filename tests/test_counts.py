@@ -120,7 +120,7 @@ REFUSED = {
     "negative": (np.array([[1.0, 2.0], [3.0, -1.0]]), Count(), r"1 negative value, first -1\.0 in row 1, column 1"),
     "fractional": (np.array([[1.0, 2.5], [3.5, 1.0]]), Count(), r"2 fractional values, first 2\.5 in row 0, column 1"),
     "infinite": (np.array([[1.0, np.inf], [3.0, 1.0]]), Count(), "1 infinite value"),
-    "too large": (np.array([[1.0, 1e17], [3.0, 1.0]]), Count(), "too large"),
+    "too large": (np.array([[1.0, 2e9], [3.0, 1.0]]), Count(), "too large"),
     "nothing seen": (np.array([[1.0, np.nan], [3.0, np.nan]]), Count(), "no observed value in 1 column"),
     "text": (pd.DataFrame({"a": ["x", "y"]}), Count(), "holds text"),
     "noise": (counts(), Count(noise=1.0), "noise must be 'feature' or 'view'"),

@@ -15,7 +15,7 @@ from ...core.likelihoods import Likelihood, Poisson
 from ...core.sparse_rows import CentredSparse
 from ..advice import Remedy
 from ..cells import observed_mask, read_numbers, refuse_cells, standardise
-from ..coding import EXACT_INTEGER, Coding, plain_names, unit_coding
+from ..coding import Coding, plain_names, unit_coding
 from ..learned import NumberSummary
 from ..sparse_tables import SparseTable, refuse_odd, refuse_stored, summarise
 from ..wording import quoted
@@ -26,6 +26,7 @@ logger = logging.getLogger("sshiba")
 
 LARGE_SHARE = 0.3  # of a column among all that is counted
 LEAST_TOTAL = 0.5  # what a column of zeros is taken to add up to
+LARGEST = 10**9  # count: of larger ones the terms of the bound, some t log t, would leave no digits for what is fitted
 NO_COUNTS = (Remedy.REAL, Remedy.MISSING)
 
 
@@ -114,7 +115,7 @@ class Count(View):
         return CodedView(CentredSparse(matrix, np.zeros(table.shape[1])), None)
 
     def _check_stored(self, table: SparseTable, name: str) -> None:
-        refuse_odd(table, name, EXACT_INTEGER)
+        refuse_odd(table, name, LARGEST)
         refuse_stored(table, name, lambda cells, _: cells < 0, "negative", *NO_COUNTS)
         refuse_stored(table, name, lambda cells, _: np.floor(cells) != cells, "fractional", *NO_COUNTS)
 
@@ -123,8 +124,8 @@ class Count(View):
         refuse_cells(frame, name, values, np.isinf, "infinite", Remedy.INFINITE)
         refuse_cells(frame, name, values, lambda cells: cells < 0, "negative", *NO_COUNTS)
         refuse_cells(frame, name, values, lambda cells: cells % 1 > 0, "fractional", *NO_COUNTS)
-        too_large = f"too large (beyond {EXACT_INTEGER:.0g})"
-        refuse_cells(frame, name, values, lambda cells: cells > EXACT_INTEGER, too_large, Remedy.UNITS)
+        too_large = f"too large (beyond {LARGEST:.0g})"
+        refuse_cells(frame, name, values, lambda cells: cells > LARGEST, too_large, Remedy.UNITS)
         return values
 
     def decode(self, values: np.ndarray, coding: Coding) -> np.ndarray:
