@@ -75,7 +75,8 @@ def tune(
     hide : "rows" or "cells"
         Predict the target of whole rows that were not in the fit, or of single cells hidden from it.
     n_folds : int
-        Each observed row or cell of the target is hidden once.
+        Each observed row or cell of the target is hidden once. Values at a limit, be it that of the model or of one
+        candidate, are not scored.
     scoring : "log-likelihood" or "auc"
         The mean log probability of what was hidden, or (binary and categorical views) the weighted AUC.
     random_state : int, optional
@@ -108,6 +109,12 @@ def tune(
     candidates = [configured(model, schema.types, options) for options in combinations]
     coding = schema.codings[target]
     seen = tellable_cells(data[target], schema.types[target], coding)
+    for candidate in candidates:
+        types = {**schema.types, target: candidate.views[target]}
+        if not same_limits(types[target], schema.types[target]):
+            own, rows, _ = read_in_memory(views, types, model.dtype)
+            refuse_other_features(coding, own.codings[target], target)
+            seen = seen & tellable_cells(rows[target], types[target], own.codings[target])
     folds = list(_folds(seen, data[target].target, hide, n_folds, random_state))
     scores = np.empty((len(candidates), len(folds)))
     jobs: Iterable[tuple[int, int]] = list(np.ndindex(*scores.shape))
@@ -127,6 +134,20 @@ def view_of(target: Any, views: Mapping[str, Any]) -> Any:
         if any(same_name(column, target) for column in columns):
             return name
     return target
+
+
+def same_limits(view: View, other: View) -> bool:
+    """Do two types of one view take the same cells to be at a limit?"""
+    return bool(getattr(view, "limits", None) == getattr(other, "limits", None))
+
+
+def refuse_other_features(coding: Coding, other: Coding, target: str) -> None:
+    """Scores of candidates that predict other columns cannot be compared."""
+    if other.features != coding.features:
+        raise ValueError(
+            f"view {target!r}: a column that has the limits of rows is no feature, and other limits make it one. Name "
+            "the same such columns in the limits of the model and in all that are tried."
+        )
 
 
 def configured(model: M, types: Mapping[str, View], options: Mapping[str, Any]) -> M:
