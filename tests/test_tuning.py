@@ -96,6 +96,17 @@ def test_limits_that_make_other_features_are_refused(views: dict) -> None:
         tune(model, {"m": frame}, {"m.limits": [None]}, "m", "cells", 2)
 
 
+def test_folds_do_not_choose_margins_that_held_out_rows_refuse(views: dict) -> None:
+    """The rows without the only 0 would choose the logarithm."""
+    x = np.exp(views["x"][:, :3])
+    x[0, 0] = 0.0
+    pair = {"x": x, "labels": views["labels"]}
+    model = SSHIBA(2, {"x": Real(margin="auto"), "labels": Binary()}, random_state=0, max_iter=10)
+    found = tune(model, pair, {"x.margin": ["auto", {0: None, 1: "auto"}]}, "labels", n_folds=3)
+    assert np.isfinite(found.table["score"]).all()
+    assert found.model.views["x"].margin == found.options["x.margin"]
+
+
 @pytest.mark.parametrize(
     ("options", "message"),
     [
