@@ -20,6 +20,7 @@ from sshiba.core import machine
 from sshiba.data.advice import DataError
 from sshiba.data.margin_choice import MOST_VALUES, Ranks, choose_margins
 from sshiba.data.margins import Margin, rank_margin
+from sshiba.evaluate.tuning import score_target
 from sshiba.plots.numbers import calibration_data
 
 N = 150
@@ -352,6 +353,29 @@ def test_hidden_numbers_are_scored_on_their_scale(caplog: pytest.LogCaptureFixtu
     views = {"x": given[:100], "y": latent(100)[:, :2]}
     found = tune(model.set_params(views=None), views, {"x.margin": [None, "log"]}, "x", hide="cells", n_folds=2)
     assert found.table["score"][1] > found.table["score"][0] + 0.1
+
+
+def test_a_hidden_number_that_its_margin_cannot_have_counts_as_very_bad() -> None:
+    """A 0 where the others chose the logarithm: outside of every interval, and next to impossible."""
+    given = np.exp(1.5 * latent(120))
+    model = SSHIBA(3, {"x": Real(margin="auto")}, random_state=0, max_iter=20, search=None)
+    usual = evaluate.check(model, {"x": given}, fraction=0.2)["x"]
+    row, column = np.argwhere(usual.hidden)[0]
+    given[row, column] = 0.0
+    one = evaluate.check(model, {"x": given}, fraction=0.2)["x"]
+    np.testing.assert_array_equal(one.hidden, usual.hidden)
+    assert one.on_margins is not None
+    assert one.on_margins.error[row, column] == -np.inf
+    assert np.isfinite(one.on_margins.log_density[one.hidden]).all()
+    assert one.scores()["log_likelihood"] < usual.scores()["log_likelihood"] - 10 / usual.n_hidden
+    assert one.ranks().min() == 0.0
+    fitted = fit({"x": given + 0.1}, {"x": Real(margin="log")})
+    truth = np.full(given.shape, np.nan)
+    truth[0] = 1.0
+    shown = {"x": np.where(np.isnan(truth), given + 0.1, np.nan)}
+    possible = score_target(fitted, shown, "x", truth, "log-likelihood")
+    truth[0, 0] = 0.0
+    assert score_target(fitted, shown, "x", truth, "log-likelihood") < possible - 2
 
 
 def test_reported_and_exported(tmp_path: Path) -> None:

@@ -75,6 +75,38 @@ def test_same_seed_same_table(views: dict) -> None:
     pd.testing.assert_frame_equal(one.table, two.table)
 
 
+def test_values_at_a_limit_of_any_candidate_are_not_scored() -> None:
+    """Whatever limits the model has itself, the table is the same."""
+    rng = np.random.default_rng(0)
+    x = rng.standard_normal((150, 2)) @ rng.standard_normal((2, 5)) + 0.3 * rng.standard_normal((150, 5))
+    x[:, 0] = np.maximum(x[:, 0], 0)
+    tables = []
+    for limits in (None, {0: (0, None)}):
+        model = SSHIBA(3, {"x": Real(limits=limits)}, max_iter=20, random_state=0)
+        tables.append(tune(model, {"x": x}, {"x.limits": [None, {0: (0, None)}]}, "x", "cells", 3).table)
+    pd.testing.assert_frame_equal(*tables)
+    assert tables[0]["score"][1] > tables[0]["score"][0]
+
+
+def test_limits_that_make_other_features_are_refused(views: dict) -> None:
+    frame = pd.DataFrame(views["x"][:, :3], columns=["a", "b", "least"])
+    frame["least"] = np.where(np.arange(240) % 2, -3.0, -2.0)
+    model = SSHIBA(2, {"m": Real(limits={"a": ("least", None)})}, random_state=0)
+    with pytest.raises(ValueError, match="Name the same such columns"):
+        tune(model, {"m": frame}, {"m.limits": [None]}, "m", "cells", 2)
+
+
+def test_folds_do_not_choose_margins_that_held_out_rows_refuse(views: dict) -> None:
+    """The rows without the only 0 would choose the logarithm."""
+    x = np.exp(views["x"][:, :3])
+    x[0, 0] = 0.0
+    pair = {"x": x, "labels": views["labels"]}
+    model = SSHIBA(2, {"x": Real(margin="auto"), "labels": Binary()}, random_state=0, max_iter=10)
+    found = tune(model, pair, {"x.margin": ["auto", {0: None, 1: "auto"}]}, "labels", n_folds=3)
+    assert np.isfinite(found.table["score"]).all()
+    assert found.model.views["x"].margin == found.options["x.margin"]
+
+
 @pytest.mark.parametrize(
     ("options", "message"),
     [

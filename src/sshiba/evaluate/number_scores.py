@@ -8,12 +8,14 @@ import numpy as np
 
 from ..fitted.answers import Answers
 from ..fitted.fitted import fitted_of
+from .metrics import SMALLEST
 
 
 class OnMargins(NamedTuple):
     """By how many deviations numbers are off, and their log density in the user's units; (n, D), NaN where not known.
 
-    Ranks have no density: of margin "normal" it is NaN.
+    Ranks have no density: of margin "normal" it is NaN. A number that its margin cannot have is infinitely far off, and
+    its density is taken to be SMALLEST per standard deviation of its column.
     """
 
     error: np.ndarray
@@ -35,4 +37,9 @@ def on_margins(fitted: Any, shown: Any, name: str, truth: np.ndarray) -> OnMargi
         if margin.has_density:
             with np.errstate(invalid="ignore"):
                 slope[:, d] = margin.log_slope(u)
-    return OnMargins(error, slope - 0.5 * error**2 - np.log(std) - 0.5 * np.log(2 * np.pi))
+    log_density = slope - 0.5 * error**2 - np.log(std) - 0.5 * np.log(2 * np.pi)
+    for d, margin in enumerate(coding.margins):
+        impossible = ~margin.allowed(truth[:, d])
+        error[impossible, d] = np.where(truth[impossible, d] > 0, np.inf, -np.inf)
+        log_density[impossible, d] = np.log(SMALLEST) - np.log(margin.std)
+    return OnMargins(error, log_density)

@@ -75,7 +75,8 @@ def tune(
     hide : "rows" or "cells"
         Predict the target of whole rows that were not in the fit, or of single cells hidden from it.
     n_folds : int
-        Each observed row or cell of the target is hidden once.
+        Each observed row or cell of the target is hidden once. Values at a limit, be it that of the model or of one
+        candidate, are not scored.
     scoring : "log-likelihood" or "auc"
         The mean log probability of what was hidden, or (binary and categorical views) the weighted AUC.
     random_state : int, optional
@@ -108,11 +109,19 @@ def tune(
     candidates = [configured(model, schema.types, options) for options in combinations]
     coding = schema.codings[target]
     seen = tellable_cells(data[target], schema.types[target], coding)
+    for candidate in candidates:
+        types = {**schema.types, target: candidate.views[target]}
+        if not same_limits(types[target], schema.types[target]):
+            own, rows, _ = read_in_memory(views, types, model.dtype)
+            refuse_other_features(coding, own.codings[target], target)
+            seen = seen & tellable_cells(rows[target], types[target], own.codings[target])
     folds = list(_folds(seen, data[target].target, hide, n_folds, random_state))
+    others = {name: value for name, value in views.items() if name != target}
+    tried = [with_margins(candidate, others) for candidate in candidates] if hide == "rows" else candidates
     scores = np.empty((len(candidates), len(folds)))
     jobs: Iterable[tuple[int, int]] = list(np.ndindex(*scores.shape))
     for c, f in track(jobs, "tuning", disable=not verbose):
-        scores[c, f] = _score(candidates[c], views, index, target, folds[f], hide, scoring, coding)
+        scores[c, f] = _score(tried[c], views, index, target, folds[f], hide, scoring, coding)
     table = pd.DataFrame(combinations)
     table["score"] = scores.mean(axis=1)
     table["se"] = scores.std(axis=1, ddof=1) / np.sqrt(len(folds)) if len(folds) > 1 else np.nan
@@ -127,6 +136,20 @@ def view_of(target: Any, views: Mapping[str, Any]) -> Any:
         if any(same_name(column, target) for column in columns):
             return name
     return target
+
+
+def same_limits(view: View, other: View) -> bool:
+    """Do two types of one view take the same cells to be at a limit?"""
+    return bool(getattr(view, "limits", None) == getattr(other, "limits", None))
+
+
+def refuse_other_features(coding: Coding, other: Coding, target: str) -> None:
+    """Scores of candidates that predict other columns cannot be compared."""
+    if other.features != coding.features:
+        raise ValueError(
+            f"view {target!r}: a column that has the limits of rows is no feature, and other limits make it one. Name "
+            "the same such columns in the limits of the model and in all that are tried."
+        )
 
 
 def configured(model: M, types: Mapping[str, View], options: Mapping[str, Any]) -> M:
@@ -145,6 +168,28 @@ def configured(model: M, types: Mapping[str, View], options: Mapping[str, Any]) 
         types[name] = replace(types[name], **{option: value})
     own = {key: value for key, value in options.items() if "." not in key}
     return clone(model).set_params(views=types, **own)
+
+
+def with_margins(model: M, views: Mapping[str, Any]) -> M:
+    """A copy whose views have the margins that "auto" chooses on all rows: those of a fold might refuse held-out rows.
+
+    It is for the views that predict; nothing is learned of the target.
+    """
+    types = dict(model.views)
+    unsure = {name: views[name] for name in views if chooses_margins(types[name])}
+    if not unsure:
+        return model
+    schema, _, _ = read_in_memory(unsure, {name: types[name] for name in unsure}, model.dtype)
+    for name, coding in schema.codings.items():
+        kinds = [None if margin.kind == "none" else margin.kind for margin in coding.margins]
+        types[name] = replace(types[name], margin=dict(zip(coding.features, kinds)) or None)
+    return clone(model).set_params(views=types)
+
+
+def chooses_margins(view: View) -> bool:
+    """Does a view leave the margin of a column to its values?"""
+    margin = getattr(view, "margin", None)
+    return "auto" in (margin.values() if isinstance(margin, dict) else [margin])
 
 
 def _folds(seen: np.ndarray, target: np.ndarray, hide: str, n_folds: int, seed: int | None) -> Iterator[np.ndarray]:
