@@ -16,10 +16,12 @@ from scipy.integrate import quad
 from scipy.special import ndtri
 
 from sshiba import SSHIBA, Real, evaluate, load, plots, tune
+from sshiba.cli.column_options import with_numbers
 from sshiba.core import machine
 from sshiba.data.advice import DataError
 from sshiba.data.margin_choice import MOST_VALUES, Ranks, choose_margins
 from sshiba.data.margins import Margin, rank_margin
+from sshiba.data.sources import function_source
 from sshiba.evaluate.tuning import score_target
 from sshiba.plots.numbers import calibration_data
 
@@ -326,6 +328,26 @@ def test_command(tmp_path: Path) -> None:
         done = sshiba("fit", data, "--out", tmp_path / "m", f"--margin={option}")
         assert done.returncode == 1
         assert message in done.stderr
+
+
+def test_a_margin_for_all_numbers_needs_no_types() -> None:
+    bent, kind = Real(margin="log"), np.where(latent()[:, 1] > 0, "x", "y")
+    several = {"x": np.exp(latent()), "y": np.exp(latent()), "kind": kind}
+    assert with_numbers({"y": "count"}, [], ["log"], several) == {"x": bent, "y": "count"}
+    one = pd.DataFrame(np.exp(latent()), columns=["numeric", *"bcde"]).assign(kind=kind)
+    views = {"m": ["numeric", "b"], "kinds": ["kind"]}
+    expected = {"m": (["numeric", "b"], bent), "kinds": ["kind"], "numeric columns": bent}
+    assert with_numbers(views, [], ["log"], one) == expected
+    for given in ({"kind": kind}, one[["kind"]]):
+        with pytest.raises(ValueError, match="--margin log: no view is of numbers; say which one is, --view NAME"):
+            with_numbers({}, [], ["log"], given)
+
+
+def test_a_margin_for_all_numbers_of_a_table_read_in_parts() -> None:
+    given = pd.DataFrame(np.exp(latent()), columns=list("abcde")).assign(kind=np.where(latent()[:, 1] > 0, "x", "y"))
+    source = function_source(lambda: [given[:80], given[80:]], "x")
+    bent = Real(margin="log")
+    assert with_numbers({"m": ["a", "b"]}, [], ["log"], source) == {"m": (["a", "b"], bent), "numeric": bent}
 
 
 # ------------------------------------------------------------------------------------------------- evaluation

@@ -13,10 +13,11 @@ from commands import sshiba as sshiba_command
 from scipy import sparse
 
 import sshiba
-from sshiba import SSHIBA, Binary, Candidate, Categorical, Real, load, tune
+from sshiba import SSHIBA, Binary, Candidate, Categorical, Count, Real, load, tune
 from sshiba.core import sparse_rows
 from sshiba.core.coded import CodedView
 from sshiba.core.sparse_rows import CentredSparse
+from sshiba.data import sparse_tables
 from sshiba.data.sparse_tables import DENSE_BYTES, read_sparse, standardise_stored, summarise
 from sshiba.data.types.real import Real as RealView
 from sshiba.evaluate import holdout, stability
@@ -300,6 +301,22 @@ def test_a_frame_of_sparse_columns(X: np.ndarray) -> None:
     assert_same_fit(model, fitted({"x": X}))
     assert list(model.transform({"x": frame}).index) == ROWS
     assert model.impute({"x": frame})["x"] is frame
+
+
+@pytest.mark.filterwarnings("ignore:.*(still rose|whole numbers)")
+@pytest.mark.parametrize("kind", [Count(), Real()], ids=["count", "real"])
+def test_a_column_of_a_sparse_view_is_predicted(kind: Any, z: np.ndarray, monkeypatch: pytest.MonkeyPatch) -> None:
+    counts = pd.DataFrame(np.random.default_rng(0).poisson(np.exp(z)), columns=list("klm"))
+    dense = pd.concat([pd.DataFrame(z[:, :2], columns=list("ab")), counts], axis=1)
+    given = pd.concat([dense[["a", "b"]], counts.astype(pd.SparseDtype(int, 0))], axis=1)
+    model = fitted(given, n_components=2, max_iter=10, views={"n": (list("klm"), kind)})
+    expected = model.predict(dense, "k")
+    np.testing.assert_allclose(model.predict(given, "k"), expected)
+    np.testing.assert_allclose(model.predict(given.drop(columns="k"), "k"), expected)
+    monkeypatch.setattr(sparse_tables, "DENSE_BYTES", 100)
+    with pytest.raises(ValueError, match="480 cells are too many to be dense: predict the view, 'n', or give fewer"):
+        model.predict(given, "k")
+    assert model.predict(given, "n").shape == (N, 3)
 
 
 # ------------------------------------------------------------------------------------------------ never dense

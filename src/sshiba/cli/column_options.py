@@ -8,8 +8,12 @@ from typing import Any
 
 import pandas as pd
 
+from ..data.border import as_views
+from ..data.containers import read_table
 from ..data.margin_choice import BENT
+from ..data.markers import without_markers
 from ..data.one_table import NUMERIC, by_type, name_by_type
+from ..data.reading import recognised
 from ..data.sources import RowSource
 from ..data.types import VIEW_TYPES, Ordinal, Real
 
@@ -76,12 +80,15 @@ def with_numbers(views: dict[str, Any], limits: Sequence[str], margins: Sequence
     if not isinstance(outline, pd.DataFrame):
         if limits or any("=" in text for text in margins):
             raise ValueError("--limits and --margin of a column need one table, whose columns have names.")
-        return {name: Real(margin=margins[-1]) if kind == "real" else kind for name, kind in views.items()}
+        real = [name for name, part in as_views(given).items() if _is_real(views.get(name), part, name)]
+        _check_any(real, margins)
+        return views | {name: Real(margin=margins[-1]) for name in real}
     edges = dict(parse_limits(text, outline) for text in limits)
     bent = dict(parse_margin(text, outline) for text in margins)
     everywhere = bent.pop(None, None)
     if everywhere is not None and bent:
         raise ValueError("--margin: say one for all columns of numbers, or one for each of some columns, not both.")
+    sample = None if everywhere is None else _sample(given)
     found = dict(views)
     for name, said in views.items():
         columns, kind = said if isinstance(said, tuple) else (said, None)
@@ -89,13 +96,31 @@ def with_numbers(views: dict[str, Any], limits: Sequence[str], margins: Sequence
         if any(own) and kind not in (None, "real"):
             named = next(iter(own[0] or own[1]))
             raise ValueError(f"--limits, --margin: {named!r} is in view {name!r}, which is not real.")
-        if any(own) or (kind == "real" and everywhere is not None):
+        if any(own) or (sample is not None and _is_real(kind, sample[columns], name)):
             found[name] = (columns, Real(limits=own[0] or None, margin=own[1] or everywhere))
-    if edges or bent or everywhere is not None:
-        name = name_by_type(NUMERIC, [*outline, *views])
-        if edges or bent or name in by_type(outline.drop(columns=_columns(views)))[0]:
-            found[name] = Real(limits=edges or None, margin=bent or everywhere)
+    taken = [*outline, *views]
+    name = name_by_type(NUMERIC, taken)
+    rest = {} if sample is None else by_type(sample.drop(columns=_columns(views)), taken=taken)[0]
+    if edges or bent or name in rest:
+        found[name] = Real(limits=edges or None, margin=bent or everywhere)
+    if everywhere is not None:
+        _check_any([name for name in found if found[name] is not views.get(name)], margins)
     return found
+
+
+def _sample(given: Any) -> pd.DataFrame:
+    """The rows of a table by which its columns are split; of what is not in memory some."""
+    return read_table(given, "").sample if isinstance(given, RowSource) else without_markers(given)[0]
+
+
+def _is_real(kind: Any, part: Any, name: str) -> bool:
+    """Is a view of the type real: as is said, or else by what it holds?"""
+    return kind == "real" if kind is not None else type(recognised(read_table(part, name), name)[0]) is Real
+
+
+def _check_any(real: Sequence[str], margins: Sequence[str]) -> None:
+    if not real:
+        raise ValueError(f"--margin {margins[-1]}: no view is of numbers; say which one is, --view NAME=...:real.")
 
 
 def _columns(views: dict[str, Any]) -> list[Any]:

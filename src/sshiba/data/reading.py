@@ -310,15 +310,20 @@ def as_view(given: Any, name: str) -> View:
 
 
 def infer_type(table: Table, name: str) -> tuple[View, str]:
+    """The view type that suits the data, and why; it is logged."""
+    view, reason = recognised(table, name)
+    logger.info("view %r: taken as %s (%s)", name, type(view).__name__, reason)
+    return view, reason
+
+
+def recognised(table: Table, name: str) -> tuple[View, str]:
     """The most special view type that recognises the data (the last in VIEW_TYPES), and why."""
     if table.sparse is not None:
-        logger.info("view %r: taken as Real (%s)", name, SPARSE_REASON)
         return VIEW_TYPES["real"](), SPARSE_REASON
     possible = [kind for kind in VIEW_TYPES.values() if table.tensor is None or kind.takes_tensors]
     for view_type in reversed(possible):
         reason = view_type.recognise(table.sample)
         if reason:
-            logger.info("view %r: taken as %s (%s)", name, view_type.__name__, reason)
             return view_type(), reason
     raise TypeError(f"view {name!r}: no view type fits these data. Name one: {', '.join(VIEW_TYPES)}.")
 

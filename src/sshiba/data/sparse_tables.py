@@ -226,6 +226,17 @@ def dense_if_small(value: Any, name: str, kind: str) -> Any:
     return as_dense(table)
 
 
+def with_dense_columns(frame: pd.DataFrame, name: str) -> pd.DataFrame:
+    """The same with its sparse columns dense, so that one of them can be missing."""
+    dense = {column: dtype.subtype for column, dtype in frame.dtypes.items() if isinstance(dtype, pd.SparseDtype)}
+    if dense and frame.size * np.dtype(np.float64).itemsize > DENSE_BYTES:
+        raise ValueError(
+            f"a column of the sparse view {name!r} cannot be predicted from the others, since {frame.size:,} cells are "
+            f"too many to be dense: predict the view, {name!r}, or give fewer rows."
+        )
+    return frame.astype(dense)
+
+
 def no_deviations(value: Any) -> Any:
     """Of a sparse matrix, in which nothing is missing: standard deviations that are all 0, as what was given."""
     nothing = sparse.csr_array(value.shape, dtype=np.float64)

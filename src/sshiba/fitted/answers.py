@@ -25,7 +25,7 @@ from ..data.giving_back import fill, probabilities_to_user, std_to_user, to_user
 from ..data.one_table import columns_absent_from, is_one_table, merge_columns, same_name, whole_table
 from ..data.reading import new_views, read_new
 from ..data.row_parts import by_parts, holds_sources, row_parts
-from ..data.sparse_tables import is_sparse_view, no_deviations
+from ..data.sparse_tables import is_sparse_view, no_deviations, with_dense_columns
 from ..data.wording import first_few
 from ..engines import Rows, make_rows
 from .draws import draw_rows
@@ -248,9 +248,10 @@ class Answers:
         """The views of one table with nothing in the target, so that what it holds need not make sense."""
         if not self.fit.schema.one_table or name not in given:
             return given
-        part = given[name].copy()
+        part = given[name]
         if isinstance(part, pd.Series):
             return {**given, name: pd.Series(None, part.index, object, part.name)}
+        part = part.copy() if column is None else with_dense_columns(part, name)
         for place in range(part.shape[1]) if column is None else [column]:
             part.isetitem(place, np.nan)
         return {**given, name: part}
