@@ -208,8 +208,6 @@ def test_limits_of_rows(tmp_path: Path) -> None:
     assert again.views_ == model.views_
     pd.testing.assert_frame_equal(again.impute(given, beyond_limits=True), filled)
     assert again.score(given) == model.score(given)
-    without = model.impute(given.drop(columns="a limit"), beyond_limits=True)  # nothing is at a limit then
-    pd.testing.assert_series_equal(without["a"], given["a"])
     scores = evaluate.holdout(model, given, fraction=0.2, per="feature")
     assert scores.loc["numeric"].index.tolist() == list("abcde")
     hidden = evaluate.check(model, given, fraction=0.9)["numeric"].hidden[:, 0]
@@ -224,6 +222,18 @@ def test_limits_of_rows(tmp_path: Path) -> None:
     assert named.predict({"kind": given["kind"]}, "x").columns.tolist() == list("abcde")
     tuned = tune(named, views, {"x.noise": ["feature", "view"]}, "x", hide="cells", n_folds=2)
     assert np.isfinite(tuned.table["score"]).all()
+
+
+def test_new_rows_without_their_limits() -> None:
+    """Values whose limits are not given are refused; where there are no such values no limits are needed."""
+    given, _ = table()
+    model = fit(given, {"numeric": Real(limits={"a": ("a limit", None)})}, max_iter=5)
+    without = given.drop(columns="a limit")
+    with pytest.raises(ValueError, match="column 'a limit', which has the limits of 'a', is missing"):
+        model.transform(without)
+    expected = model.transform(given.assign(a=np.nan))
+    np.testing.assert_array_equal(model.transform(without.assign(a=np.nan)), expected)
+    np.testing.assert_array_equal(model.transform(without.drop(columns="a")), expected)
 
 
 def test_rows_that_are_not_in_memory(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
