@@ -234,6 +234,10 @@ def test_new_rows_without_their_limits() -> None:
     expected = model.transform(given.assign(a=np.nan))
     np.testing.assert_array_equal(model.transform(without.assign(a=np.nan)), expected)
     np.testing.assert_array_equal(model.transform(without.drop(columns="a")), expected)
+    numeric = given.drop(columns="kind")
+    model = fit({"x": numeric}, {"x": Real(limits={"a": ("a limit", None)})}, max_iter=5)
+    with pytest.raises(ValueError, match="which are found by name"):
+        model.transform({"x": numeric.to_numpy()})
 
 
 def test_rows_that_are_not_in_memory(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
