@@ -177,6 +177,19 @@ def test_a_column_that_is_all_at_its_limit() -> None:
     assert (model.impute({"x": given}, beyond_limits=True)["x"][:, 2] < 7).all()
 
 
+@pytest.mark.parametrize(("margin", "chosen"), [("auto", "none"), ("log", "log"), ("box-cox", "box-cox")])
+def test_a_margin_of_a_column_that_is_all_at_limits_of_rows(margin: str, chosen: str) -> None:
+    """Nothing tells its scale, so "auto" leaves it as it is; one that is asked for is taken."""
+    rows = pd.DataFrame(numbers(80, 3), columns=list("bcd"))
+    rows["a"] = rows["limit"] = np.where(np.arange(80) % 2, 0.1, 0.2)
+    view = Real(limits={"a": ("limit", None)}, margin={"a": margin})
+    model = fit({"x": rows}, {"x": view}, max_iter=5)
+    assert model.margins_.get("x", {}).get("a", "none").startswith(chosen)
+    assert (model.impute({"x": rows}, beyond_limits=True)["x"]["a"] < rows["a"]).all()
+    with pytest.raises(DataError, match="cannot have the margin 'log'"):
+        fit({"x": rows.assign(limit=-rows["limit"], a=-rows["a"])}, {"x": replace(view, margin={"a": "log"})})
+
+
 # ------------------------------------------------------------------------------------------------- data
 
 
