@@ -122,6 +122,20 @@ def test_without_values_at_a_limit_the_fit_is_that_of_real() -> None:
     np.testing.assert_array_equal(limited.impute({"x": given}, beyond_limits=True)["x"], given)
 
 
+@pytest.mark.parametrize("margin", [None, "log"])
+def test_new_values_beyond_a_limit_that_training_did_not_meet(margin: str | None) -> None:
+    """They count as that limit, also on a device."""
+    rows = np.exp(numbers())
+    model = fit({"x": rows}, {"x": Real(limits={1: (1e-3, None)}, margin=margin)}, max_iter=5)
+    below, at_limit = rows[:3].copy(), rows[:3].copy()
+    below[:, 1], at_limit[:, 1] = 0, 1e-3
+    expected = model.transform({"x": at_limit})
+    np.testing.assert_array_equal(model.transform({"x": below}), expected)
+    np.testing.assert_array_equal(model.impute({"x": below})["x"], below)
+    torch = pytest.importorskip("torch")
+    np.testing.assert_allclose(model.transform({"x": torch.asarray(below)}), expected, rtol=1e-6)
+
+
 def test_score_is_a_density_inside_and_a_mass_at_the_limit() -> None:
     """Without factors rows are independent normals, by hand; only densities have a Jacobian."""
     given, limits = cut(numbers(d=2))
