@@ -122,6 +122,20 @@ def test_without_values_at_a_limit_the_fit_is_that_of_real() -> None:
     np.testing.assert_array_equal(limited.impute({"x": given}, beyond_limits=True)["x"], given)
 
 
+@pytest.mark.parametrize("margin", [None, "log"])
+def test_new_values_beyond_a_limit_that_training_did_not_meet(margin: str | None) -> None:
+    """They count as that limit, also on a device."""
+    rows = np.exp(numbers())
+    model = fit({"x": rows}, {"x": Real(limits={1: (1e-3, None)}, margin=margin)}, max_iter=5)
+    below, at_limit = rows[:3].copy(), rows[:3].copy()
+    below[:, 1], at_limit[:, 1] = 0, 1e-3
+    expected = model.transform({"x": at_limit})
+    np.testing.assert_array_equal(model.transform({"x": below}), expected)
+    np.testing.assert_array_equal(model.impute({"x": below})["x"], below)
+    torch = pytest.importorskip("torch")
+    np.testing.assert_allclose(model.transform({"x": torch.asarray(below)}), expected, rtol=1e-6)
+
+
 def test_score_is_a_density_inside_and_a_mass_at_the_limit() -> None:
     """Without factors rows are independent normals, by hand; only densities have a Jacobian."""
     given, limits = cut(numbers(d=2))
@@ -177,6 +191,19 @@ def test_a_column_that_is_all_at_its_limit() -> None:
     assert (model.impute({"x": given}, beyond_limits=True)["x"][:, 2] < 7).all()
 
 
+@pytest.mark.parametrize(("margin", "chosen"), [("auto", "none"), ("log", "log"), ("box-cox", "box-cox")])
+def test_a_margin_of_a_column_that_is_all_at_limits_of_rows(margin: str, chosen: str) -> None:
+    """Nothing tells its scale, so "auto" leaves it as it is; one that is asked for is taken."""
+    rows = pd.DataFrame(numbers(80, 3), columns=list("bcd"))
+    rows["a"] = rows["limit"] = np.where(np.arange(80) % 2, 0.1, 0.2)
+    view = Real(limits={"a": ("limit", None)}, margin={"a": margin})
+    model = fit({"x": rows}, {"x": view}, max_iter=5)
+    assert model.margins_.get("x", {}).get("a", "none").startswith(chosen)
+    assert (model.impute({"x": rows}, beyond_limits=True)["x"]["a"] < rows["a"]).all()
+    with pytest.raises(DataError, match="cannot have the margin 'log'"):
+        fit({"x": rows.assign(limit=-rows["limit"], a=-rows["a"])}, {"x": replace(view, margin={"a": "log"})})
+
+
 # ------------------------------------------------------------------------------------------------- data
 
 
@@ -208,8 +235,6 @@ def test_limits_of_rows(tmp_path: Path) -> None:
     assert again.views_ == model.views_
     pd.testing.assert_frame_equal(again.impute(given, beyond_limits=True), filled)
     assert again.score(given) == model.score(given)
-    without = model.impute(given.drop(columns="a limit"), beyond_limits=True)  # nothing is at a limit then
-    pd.testing.assert_series_equal(without["a"], given["a"])
     scores = evaluate.holdout(model, given, fraction=0.2, per="feature")
     assert scores.loc["numeric"].index.tolist() == list("abcde")
     hidden = evaluate.check(model, given, fraction=0.9)["numeric"].hidden[:, 0]
@@ -224,6 +249,22 @@ def test_limits_of_rows(tmp_path: Path) -> None:
     assert named.predict({"kind": given["kind"]}, "x").columns.tolist() == list("abcde")
     tuned = tune(named, views, {"x.noise": ["feature", "view"]}, "x", hide="cells", n_folds=2)
     assert np.isfinite(tuned.table["score"]).all()
+
+
+def test_new_rows_without_their_limits() -> None:
+    """Values whose limits are not given are refused; where there are no such values no limits are needed."""
+    given, _ = table()
+    model = fit(given, {"numeric": Real(limits={"a": ("a limit", None)})}, max_iter=5)
+    without = given.drop(columns="a limit")
+    with pytest.raises(ValueError, match="column 'a limit', which has the limits of 'a', is missing"):
+        model.transform(without)
+    expected = model.transform(given.assign(a=np.nan))
+    np.testing.assert_array_equal(model.transform(without.assign(a=np.nan)), expected)
+    np.testing.assert_array_equal(model.transform(without.drop(columns="a")), expected)
+    numeric = given.drop(columns="kind")
+    model = fit({"x": numeric}, {"x": Real(limits={"a": ("a limit", None)})}, max_iter=5)
+    with pytest.raises(ValueError, match="which are found by name"):
+        model.transform({"x": numeric.to_numpy()})
 
 
 def test_rows_that_are_not_in_memory(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -260,6 +260,11 @@ def match_columns(table: Table, coding: Coding, name: str, beside: bool = False)
             )
         in_order = len(places) == frame.shape[1] and (places == np.arange(n_trained)).all()
         return frame if in_order else frame.iloc[:, places]
+    if coding.beside:
+        raise ValueError(
+            f"view {name!r} has limits in columns of its own ({first_few(coding.beside)}), which are found by name. "
+            f"Give a DataFrame with the columns {first_few(coding.read_columns, 10)}."
+        )
     if frame.shape[1] != n_trained:
         one_row = table.container == "vector" and len(frame) == n_trained
         raise ValueError(

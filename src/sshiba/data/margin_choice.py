@@ -106,9 +106,14 @@ class Tried:
 
 
 def cut_likelihood(measured: NumberSummary, low: NumberSummary, high: NumberSummary) -> np.ndarray:
-    """max log p of columns that are normal, some of whose values lie below or above a limit, by EM; (D,)."""
-    n, mean, var = measured.n, measured.mean, np.maximum(measured.std**2, 1e-300)
-    mu, sd = mean.copy(), np.sqrt(var)
+    """max log p of columns that are normal, some of whose values lie below or above a limit, by EM; (D,).
+
+    It starts from all values as they are: there may be none inside the limits.
+    """
+    every = measured + low + high
+    n, mean = measured.n, np.where(measured.n > 0, measured.mean, every.mean)
+    var, spread = (np.maximum(own.std**2, 1e-300) for own in (measured, every))
+    mu, sd = every.mean, np.sqrt(spread)
     total = np.maximum(n + low.n + high.n, 1)
     sides = [(side.n, np.where(side.n > 0, side.mean, mean), sign) for side, sign in ((low, 1.0), (high, -1.0))]
     for _ in range(ROUNDS if (low.n + high.n).any() else 0):

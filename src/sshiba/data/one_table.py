@@ -15,10 +15,11 @@ import pandas as pd
 from .advice import DataError, DataWarning, Problem
 from .cells import column_kind
 from .coding import Coding, plain_names
+from .limits import Limits
 from .markers import tell_markers, without_markers
 from .refusing import is_constant_text, refusal
 from .spellings import holds_yes_no
-from .types import VIEW_TYPES, Ordinal, says_type
+from .types import VIEW_TYPES, Ordinal, Real, View, says_type
 from .wording import counted, first_few, quoted
 
 logger = logging.getLogger("sshiba")
@@ -216,7 +217,7 @@ def _free_name(name: str, taken: Collection[str]) -> str:
 # ------------------------------------------------------------------------------------------------- new tables
 
 
-def split_new(frame: pd.DataFrame, codings: Mapping[str, Coding]) -> dict[str, Any]:
+def split_new(frame: pd.DataFrame, codings: Mapping[str, Coding], types: Mapping[str, View]) -> dict[str, Any]:
     """The views of a new table: those of which it has a column; columns it lacks are missing."""
     _check_columns(frame)
     frame, _ = without_markers(frame)
@@ -225,6 +226,7 @@ def split_new(frame: pd.DataFrame, codings: Mapping[str, Coding]) -> dict[str, A
     for name, coding in codings.items():
         present = [column for column in coding.features if column in frame]
         if present:
+            _refuse_without_limits(frame, name, coding, types[name])
             part = frame.reindex(columns=list(coding.read_columns))
             views[name] = part.iloc[:, 0] if coding.container == "series" else part
     if not views:
@@ -233,6 +235,18 @@ def split_new(frame: pd.DataFrame, codings: Mapping[str, Coding]) -> dict[str, A
     if len(strange):
         logger.warning("columns the model does not know, left as they are: %s", first_few(strange, 10))
     return views
+
+
+def _refuse_without_limits(frame: pd.DataFrame, name: str, coding: Coding, view: View) -> None:
+    """Values whose limits are in a column that the table lacks would be taken for measured ones."""
+    limits = Limits.of(view.limits if isinstance(view, Real) else None, coding.read_columns)
+    for feature, pair in zip(limits.features, limits.pairs):
+        lacking = [edge for edge in pair if isinstance(edge, str) and edge not in frame]
+        if lacking and feature in frame and frame[feature].notna().any():
+            raise ValueError(
+                f"view {name!r}: column {quoted(lacking[0])}, which has the limits of {quoted(feature)}, is missing. "
+                "Add it, with NaN where there is no limit."
+            )
 
 
 def merge_columns(frame: pd.DataFrame, parts: Mapping[str, Any], others: pd.DataFrame) -> pd.DataFrame:

@@ -235,7 +235,7 @@ def new_views(schema: Schema, given: Any) -> Mapping[str, Any]:
     if not schema.one_table:
         what = f"the model was fitted to several views, {first_few(schema.types, 10)}, and this is one table"
         raise DataTypeError(Problem(what, (Remedy.SEVERAL_VIEWS,)))
-    return split_new(given, schema.codings)
+    return split_new(given, schema.codings, schema.types)
 
 
 def read_new(schema: Schema, views: Mapping[str, Any], dtype: Any = "float64") -> tuple[dict[str, CodedView], pd.Index]:

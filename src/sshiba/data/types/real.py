@@ -62,7 +62,8 @@ class Real(View):
         that were still running. A value at a limit, or beyond it, is known only to lie there or farther out. In the
         place of a number the name of another column of the view may stand, which has the limit of each row (missing:
         none), and is then no feature. Predictions are of the quantity itself; `impute(beyond_limits=True)` also
-        replaces values at a limit. With no training value at a limit the view is one without limits.
+        replaces values at a limit. With no training value at a limit the view is one without limits, in which new
+        values beyond a limit count as that limit.
     margin : "log", "logit", "box-cox", "auto" or "normal", or mapping of column to one, optional
         The scale on which a column is nearly normal: its logarithm, that of its odds (shares between 0 and 1), a power
         from 0 to 2 found by maximum likelihood, or what makes the column likeliest of these and none at all ("auto").
@@ -206,7 +207,7 @@ class Real(View):
         return CodedView(self._code(values, coding, dtype, edges, complete, own=True), observed)
 
     def encode_tensor(self, tensor: Any, name: str, coding: Coding, dtype: Any) -> CodedView:
-        if coding.margins or coding.has_intervals:  # coded on the host, some rows at a time
+        if coding.margins or self.limits is not None:  # coded on the host, some rows at a time
             parts = [self.encode(frame, name, coding, dtype) for frame in frames(tensor)]
             whole = join_views(parts)
             xp = array_namespace(tensor)
@@ -218,7 +219,7 @@ class Real(View):
         return CodedView(target, None if bool(observed.all()) else shrink_mask(to_numpy(observed)))
 
     def _edges(self, frame: pd.DataFrame, name: str, coding: Coding) -> Edges | None:
-        return Limits.of(self.limits, coding.read_columns).edges(frame, name) if coding.at_limits else None
+        return Limits.of(self.limits, coding.read_columns).edges(frame, name) if self.limits is not None else None
 
     def _code(
         self,
@@ -233,6 +234,8 @@ class Real(View):
         ends, (n, D, 2).
         """
         centre, scale = coding.centre, coding.scale
+        if edges is not None and not coding.at_limits:  # training met no limit, and knows no values beyond one
+            values, edges = np.clip(values, *edges), None
         if not coding.margins and not coding.has_intervals:
             return standardise(values, centre, scale, dtype, complete, own)
         low = high = values
