@@ -176,10 +176,10 @@ def test_refused(case: str) -> None:
 def test_levels_in_a_file_that_does_not_fit_into_memory(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """The fit of the same levels in memory."""
     monkeypatch.setattr(machine, "LEAST", 1000)
-    levels = numbers(n=400, d=8)
+    levels = numbers(n=120, d=8)
     np.save(tmp_path / "levels.npy", levels)
     stored = np.load(tmp_path / "levels.npy", mmap_mode="r")
-    ours = fit({"use": stored}, {"use": Ordinal()}, max_memory=20_000)
+    ours = fit({"use": stored}, {"use": Ordinal()}, max_memory=6_000)
     expected = fit({"use": levels}, {"use": Ordinal()})
     assert ours.elbo_ == pytest.approx(expected.elbo_, rel=1e-9)
     np.testing.assert_array_equal(ours.impute({"use": levels})["use"], expected.impute({"use": levels})["use"])
