@@ -35,7 +35,7 @@ class Count(View):
     """Columns of whole numbers of 0 or more that count something: words, reads, cells, events.
 
     A cell is Poisson with a log-normal rate: log of the mean of its column, plus log of the size of its row, plus what
-    factors and noise say. So predictions are never negative, and draws are whole numbers.
+    factors and noise say. So predictions are never negative, and draws are whole numbers. Counts go up to a billion.
 
     Parameters
     ----------
