@@ -160,8 +160,7 @@ def by_type(frame: pd.DataFrame, alone: Sequence[Any] = (), taken: Sequence[Any]
         warnings.warn(DataWarning(Problem(f"one label only in {columns_in_words}, left aside")), stacklevel=2)
     for name, columns in views.items():
         logger.info("view %r: %s, %s", name, counted(len(columns), "column"), first_few(columns, 5))
-    _suggest_ordinal(frame, views.get(numeric, []))
-    _suggest_count(frame, views.get(numeric, []))
+    _suggest_types(frame, views.get(numeric, []))
     return views, numeric
 
 
@@ -170,34 +169,32 @@ def name_by_type(kind: str, taken: Iterable[Any]) -> str:
     return f"{kind} columns" if kind in map(str, taken) else kind
 
 
-def _suggest_ordinal(frame: pd.DataFrame, columns: list) -> None:
-    """Few whole numbers, one after the other, may be levels; they may be counts or codes, too, so it is only said."""
-    grades = [column for column in columns if _may_be_grades(frame[column])]
-    if grades:
-        logger.info(
+def _suggest_types(frame: pd.DataFrame, columns: list) -> None:
+    """Whole numbers may be levels or counts; they may be codes, too, so it is only said."""
+    for may_be, what in (
+        (
+            _may_be_grades,
             "%s of few whole numbers, taken as numbers (%s): if they are levels such as grades, Ordinal suits them "
             "better, e.g. views={'grades': (columns, Ordinal())}",
-            *(counted(len(grades), "column"), first_few(grades, 10)),
-        )
+        ),
+        (
+            _may_be_counts,
+            "%s of whole numbers from 0 on, taken as numbers (%s): if they count something, Count suits them better, "
+            "e.g. views={'counts': (columns, Count())}",
+        ),
+    ):
+        found = [column for column in columns if may_be(frame[column])]
+        if found:
+            logger.info(what, counted(len(found), "column"), first_few(found, 10))
 
 
 def _may_be_grades(column: pd.Series) -> bool:
+    """Few, one after the other."""
     found = column.dropna().unique()
     if not LEAST_GRADES <= len(found) <= MOST_GRADES:
         return False
     values = np.sort(np.asarray(found, dtype=np.float64))
     return bool((np.diff(values) == 1).all() and values[0] == np.floor(values[0]))
-
-
-def _suggest_count(frame: pd.DataFrame, columns: list) -> None:
-    """Whole numbers from 0 on with a long tail are most likely counts; they may be codes, too, so it is only said."""
-    counts = [column for column in columns if _may_be_counts(frame[column])]
-    if counts:
-        logger.info(
-            "%s of whole numbers from 0 on, taken as numbers (%s): if they count something, Count suits them better, "
-            "e.g. views={'counts': (columns, Count())}",
-            *(counted(len(counts), "column"), first_few(counts, 10)),
-        )
 
 
 def _may_be_counts(column: pd.Series) -> bool:
