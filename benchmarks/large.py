@@ -1,60 +1,109 @@
-"""Files larger than memory: what a fit takes, in time and in memory, and how a sweep compares with reading the file.
+"""A file larger than memory: how much memory fits take that may use 2 GB, and how long they and their sweeps take.
 
-    python benchmarks/large.py [--gigabytes=12] [--max-memory=2GB] [--folder=DIR] [--case=NAME] [--out=FILE.json]
+    python benchmarks/large.py                                        all cases of a file of 12 GB
+    python benchmarks/large.py --gigabytes 0.3 --cases holes,labels   some of them, of a smaller one
+    python benchmarks/large.py --folder DIR --keep --seconds 400 --out FILE.json
+                               no case longer than that; the same command again goes on where each of them stopped
 
-The files are made on the spot and removed at the end. Each case runs in a process of its own, whose anonymous resident
-memory is watched: what it takes itself, without the pages of files that the system keeps. `same` compares a file of a
-twelfth of the size with the same rows in memory.
+The files are made on the spot and removed at the end, unless they are kept for the next call. Each case runs in a
+process of its own, whose anonymous resident memory is watched: what it takes itself, without the pages of files that the system
+keeps. What is found is added to FILE.json.
+
+gram, direct, holes, labels   fits to convergence: complete numbers in Gram space and without it, with a tenth of the
+                              cells missing, and beside 20 yes/no columns and one of five classes
+cold, cold-holes, cold-parquet, warm-parquet
+                              eight sweeps with all factors, without Gram space, in turns with reading the file and
+                              nothing else; cold: the system is made to forget the file before each of them
+same                          a file of a twelfth of the size against the same rows in memory
+checks                        evaluate, stability, tune and report of the file, which look at some of its rows
 """
 
 from __future__ import annotations
 
+import argparse
 import json
 import logging
 import os
 import platform
+import shutil
 import subprocess
 import sys
 import tempfile
 import threading
 import time
 import warnings
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
-from sshiba import SSHIBA
+from sshiba import SSHIBA, load
 from sshiba.data.source_formats import find_source
 
-WIDTH, K = 1000, 25
+WIDTH, K, CHUNK = 1000, 25, 10_000
 BLOCK = 2**24  # bytes: about what a sweep reads at a time
-CASES = {
-    "real, Gram space": {},
-    "real, Gram off": {"engine": "memory", "max_iter": 8},
-    "a tenth missing": {"holes": True, "max_iter": 3},
-    "20 yes/no, 5 classes": {"labels": True, "max_iter": 5},
-}
+FITS: dict[str, dict[str, Any]] = {"gram": {}, "direct": {"engine": "memory"}, "holes": {}, "labels": {}}
+TURNS = {"cold": "numbers.npy", "cold-holes": "holes.npy", "cold-parquet": "table.parquet"}
+TURNS["warm-parquet"] = TURNS["cold-parquet"]
+CASES = (*FITS, *TURNS, "same", "checks")
+NEEDS = {"holes": "holes.npy", "same": "small.npy"} | TURNS  # the file of each case; of all others numbers.npy
 
 
-def make_files(folder: Path, n: int) -> None:
-    """Numbers from ten factors, the same with a tenth of the cells missing, and labels from the same factors."""
+# --------------------------------------------------------------------------------------------------- files
+
+
+def chunk(i: int, n: int) -> dict[str, np.ndarray]:
+    """Some rows of all files: numbers from ten factors, the same with holes, and labels from the same factors."""
     rng = np.random.default_rng(0)
     w, v, u = (rng.standard_normal((10, d)) / 3 for d in (WIDTH, 20, 5))
-    header = {"descr": "<f8", "fortran_order": False, "shape": (n, WIDTH)}
-    with open(folder / "numbers.npy", "wb") as numbers, open(folder / "holes.npy", "wb") as holes:
-        for file in (numbers, holes):
-            np.lib.format.write_array_header_1_0(file, header)
-        yes_no, classes = [], []
-        for start in range(0, n, 10_000):
-            z = rng.standard_normal((min(10_000, n - start), 10))
-            x = z @ w + 0.7 * rng.standard_normal((len(z), WIDTH), dtype=np.float32)
-            numbers.write(x.tobytes())
-            x[rng.random(x.shape, dtype=np.float32) < 0.1] = np.nan
-            holes.write(x.tobytes())
-            yes_no.append((z @ v + rng.standard_normal((len(z), 20)) > 0).astype(np.uint8))
-            classes.append((z @ u + rng.standard_normal((len(z), 5))).argmax(axis=1).astype(np.uint8))
-    np.save(folder / "yes_no.npy", np.concatenate(yes_no))
-    np.save(folder / "classes.npy", np.concatenate(classes))
+    rng = np.random.default_rng([1, i])
+    z = rng.standard_normal((n, 10))
+    x = z @ w + 0.7 * rng.standard_normal((n, WIDTH), dtype=np.float32)
+    yes_no = (z @ v + rng.standard_normal((n, 20)) > 0).astype(np.uint8)
+    classes = (z @ u + rng.standard_normal((n, 5))).argmax(axis=1).astype(np.uint8)
+    missing = rng.random(x.shape, dtype=np.float32) < 0.1
+    return {"numbers": x, "holes": np.where(missing, np.nan, x), "yes_no": yes_no, "classes": classes}
+
+
+def make_file(path: Path, n: int) -> None:
+    """One of the files, unless it is there already."""
+    if path.exists():
+        return
+    whole = path.with_suffix(".part")
+    if path.suffix == ".parquet":
+        make_parquet(whole, n)
+    else:
+        make_array(whole, "numbers" if path.stem == "small" else path.stem, n)
+    whole.rename(path)
+
+
+def make_array(path: Path, what: str, n: int) -> None:
+    like = chunk(0, 1)[what]
+    header = {"descr": like.dtype.str, "fortran_order": False, "shape": (n, *like.shape[1:])}
+    with open(path, "wb") as file:
+        np.lib.format.write_array_header_1_0(file, header)
+        first = file.tell()
+
+    def write(i: int) -> None:
+        with open(path, "r+b") as own:
+            own.seek(first + i * CHUNK * like.nbytes)
+            own.write(chunk(i, min(CHUNK, n - i * CHUNK))[what].data)
+
+    with ThreadPoolExecutor(os.cpu_count()) as threads:
+        list(threads.map(write, range(-(-n // CHUNK))))
+
+
+def make_parquet(path: Path, n: int) -> None:
+    import pyarrow as pa
+    from pyarrow import parquet
+
+    names = [f"c{d}" for d in range(WIDTH)]
+    with parquet.ParquetWriter(path, pa.schema([(name, pa.float64()) for name in names]), use_dictionary=False) as file:
+        for i in range(-(-n // CHUNK)):
+            columns = chunk(i, min(CHUNK, n - i * CHUNK))["numbers"].T
+            file.write_table(pa.table([pa.array(column.copy()) for column in columns], names))
 
 
 def forget(path: Path) -> None:
@@ -65,15 +114,24 @@ def forget(path: Path) -> None:
 
 
 def reading_time(path: Path) -> float:
-    """Seconds to read a file that is not in memory, in blocks as a sweep does, and nothing else."""
+    """Seconds to read a file, in blocks as a sweep does or a row group at a time, and nothing else."""
+    began = time.perf_counter()
+    if path.suffix == ".parquet":
+        from pyarrow import parquet
+
+        with parquet.ParquetFile(path) as file:
+            for group in range(file.num_row_groups):
+                file.read_row_group(group)
+        return time.perf_counter() - began
     source = find_source(np.load(path, mmap_mode="r"), "x")
     assert source is not None
     step = BLOCK // source.row_bytes
-    forget(path)
-    began = time.perf_counter()
     for start in range(0, source.n_rows, step):
         source.read_block(start, min(start + step, source.n_rows))
     return time.perf_counter() - began
+
+
+# --------------------------------------------------------------------------------------------------- cases
 
 
 class Watch(threading.Thread):
@@ -81,75 +139,100 @@ class Watch(threading.Thread):
 
     def __init__(self) -> None:
         super().__init__(daemon=True)
-        self.peak, self.stopped = 0, threading.Event()
+        self.first = self.peak = self.now()
+        self.stopped = threading.Event()
+        self.start()
+
+    @staticmethod
+    def now() -> int:
+        lines = Path("/proc/self/status").read_text().splitlines()
+        return 1024 * next(int(line.split()[1]) for line in lines if line.startswith("RssAnon:"))
 
     def run(self) -> None:
         while not self.stopped.wait(0.02):
-            for line in Path("/proc/self/status").read_text().splitlines():
-                if line.startswith("RssAnon:"):
-                    self.peak = max(self.peak, 1024 * int(line.split()[1]))
+            self.peak = max(self.peak, self.now())
+
+    def found(self) -> dict[str, float]:
+        self.stopped.set()
+        return {"GB of memory": self.peak / 1e9, "GB at the start": self.first / 1e9}
 
 
-def run_case(name: str, folder: Path, max_memory: str) -> dict:
-    """One fit, watched; each sweep finds nothing of the file in memory."""
-    options = dict(CASES[name])
-    path = folder / ("holes.npy" if options.pop("holes", False) else "numbers.npy")
-    views: dict = {"x": np.load(path, mmap_mode="r")}
-    types: dict = {"x": "real"}
-    if options.pop("labels", False):
-        views |= {key: np.load(folder / f"{key}.npy", mmap_mode="r") for key in ("yes_no", "classes")}
+def views_of(case: str, folder: Path) -> tuple[dict[str, Any], dict[str, str]]:
+    path = folder / NEEDS.get(case, "numbers.npy")
+    views: dict[str, Any] = {"x": str(path)}
+    types = {"x": "real"}
+    if case == "labels":
+        views |= {name: str(folder / f"{name}.npy") for name in ("yes_no", "classes")}
         types |= {"yes_no": "binary", "classes": "categorical"}
+    return views, types
+
+
+def run_fit(case: str, folder: Path, max_memory: str, seconds: float | None) -> dict[str, Any]:
+    """A fit to convergence, or as far as it comes in so many seconds; a model that is there already goes on."""
+    views, types = views_of(case, folder)
+    kept = folder / f"{case}.sshiba"
     times: list[float] = []
-    reading: list[float] = []
-
-    def each_sweep(progress: object) -> None:
-        times.append(time.perf_counter())
-        if name == "real, Gram off":  # reading and sweeps in turns
-            reading.append(reading_time(path))
-        forget(path)
-        times.append(time.perf_counter())
-
-    watch = Watch()
-    watch.start()
-    before = watch_now()
-    forget(path)
-    began = time.perf_counter()
-    with warnings.catch_warnings(action="ignore"):
-        model = SSHIBA(K, types, random_state=0, max_memory=max_memory, prune_tol=0.0, callback=each_sweep, **options)
-        model.fit(views)
-    seconds = time.perf_counter() - began
-    watch.stopped.set()
-    sweeps = np.array(times[2::2]) - np.array(times[1:-1:2])
-    beside = {"each sweep": sweeps.tolist(), "reading cold, in turns": reading} if reading else {}
+    watch, began = Watch(), time.perf_counter()
+    own = {"max_memory": max_memory, "max_time": seconds, "callback": lambda _: times.append(time.perf_counter())}
+    if kept.exists():
+        model = load(kept).set_params(**own).resume(views)
+    else:
+        model = SSHIBA(K, types, random_state=0, **own, **FITS[case]).fit(views)
+    ended = time.perf_counter()
+    model.save(kept)
     return {
-        "case": name,
-        **beside,
-        "seconds": seconds,
+        "case": case,
+        "seconds": ended - began,
         "sweeps": model.n_iter_,
         "converged": model.converged_,
         "factors": model.n_components_,
-        "seconds a sweep": float(np.median(sweeps)),
-        "first sweep after": times[0] - began,
-        "GB of memory": watch.peak / 1e9,
-        "GB at the start": before / 1e9,
+        "bound": model.elbo_,
+        "seconds a sweep": float(np.median(np.diff(times))) if len(times) > 1 else None,
+        "first sweep after": times[0] - began if times else None,
+        "after the last sweep": ended - times[-1] if times else None,
+        **watch.found(),
     }
 
 
-def watch_now() -> int:
-    found = [line for line in Path("/proc/self/status").read_text().splitlines() if line.startswith("RssAnon:")]
-    return 1024 * int(found[0].split()[1])
+def run_turns(case: str, folder: Path, max_memory: str) -> dict[str, Any]:
+    """Eight sweeps in turns with reading and nothing else."""
+    views, types = views_of(case, folder)
+    path = Path(views["x"])
+    times: list[float] = []
+    reading: list[float] = []
+    prepare: Callable[[Path], object] = forget if case.startswith("cold") else lambda _: None
+
+    def each_sweep(_: object) -> None:
+        times.append(time.perf_counter())
+        prepare(path)
+        reading.append(reading_time(path))
+        prepare(path)
+        times.append(time.perf_counter())
+
+    views = path if path.suffix == ".parquet" else views
+    types = {"x": ([f"c{d}" for d in range(WIDTH)], "real")} if path.suffix == ".parquet" else types
+    watch = Watch()
+    options = {"engine": "memory", "max_iter": 8, "prune_tol": 0.0, "max_memory": max_memory}
+    SSHIBA(K, types, random_state=0, callback=each_sweep, **options).fit(views)
+    sweeps = np.array(times[2::2]) - np.array(times[1:-1:2])
+    return {
+        "case": case,
+        "GB": path.stat().st_size / 1e9,
+        "each sweep": sweeps.tolist(),
+        "reading, in turns": reading,
+        "sweep over reading (medians)": float(np.median(sweeps) / np.median(reading)),
+        **watch.found(),
+    }
 
 
-def run_same(folder: Path) -> dict:
+def run_same(folder: Path) -> dict[str, Any]:
     """A file against the same rows in memory."""
     mapped = np.load(folder / "small.npy", mmap_mode="r")
     fits = {}
     for key, rows, limit in (("memory", np.array(mapped), None), ("file", mapped, "500MB")):
         began = time.perf_counter()
         model = SSHIBA(K, random_state=0, max_memory=limit, search=None, engine="memory", max_iter=30)
-        with warnings.catch_warnings(action="ignore"):
-            model.fit({"x": rows})
-        fits[key] = (model, time.perf_counter() - began)
+        fits[key] = (model.fit({"x": rows}), time.perf_counter() - began)
     ours, theirs = fits["file"][0], fits["memory"][0]
     apart = np.abs(ours.factors_ - theirs.factors_).max() / np.abs(theirs.factors_).max()
     return {
@@ -162,8 +245,42 @@ def run_same(folder: Path) -> dict:
     }
 
 
-def in_a_process(case: str, folder: Path, max_memory: str) -> dict:
-    command = [sys.executable, __file__, f"--case={case}", f"--folder={folder}", f"--max-memory={max_memory}"]
+def run_checks(folder: Path, max_memory: str) -> dict[str, Any]:
+    """The checks, one after the other, each with the memory that it took."""
+    from sshiba.evaluate import check, stability, tune
+
+    views, types = views_of("checks", folder)
+    model = SSHIBA(K, types, random_state=0, max_memory=max_memory).fit(views)
+    jobs: dict[str, Callable[[], object]] = {
+        "check": lambda: check(model, views),
+        "stability": lambda: stability(model, views, n=3),
+        "tune": lambda: tune(model, views, {"n_components": [10, K]}, "x", n_folds=2),
+        "report": lambda: model.report(folder / "report.html", views),
+    }
+    found: dict[str, Any] = {"case": "checks"}
+    for name, job in jobs.items():
+        watch, began = Watch(), time.perf_counter()
+        job()
+        found[name] = {"seconds": time.perf_counter() - began, **watch.found()}
+    return found
+
+
+def run_case(case: str, folder: Path, max_memory: str, seconds: float | None) -> dict[str, Any]:
+    logging.basicConfig(level=logging.INFO, stream=sys.stderr)
+    with warnings.catch_warnings(action="ignore"):
+        if case in FITS:
+            return run_fit(case, folder, max_memory, seconds)
+        if case in TURNS:
+            return run_turns(case, folder, max_memory)
+        return run_same(folder) if case == "same" else run_checks(folder, max_memory)
+
+
+# ------------------------------------------------------------------------------------------------ all of them
+
+
+def in_a_process(case: str, folder: Path, asked: argparse.Namespace) -> dict[str, Any]:
+    command = [sys.executable, __file__, "--one", case, "--folder", str(folder), "--max-memory", asked.max_memory]
+    command += [] if asked.seconds is None else ["--seconds", str(asked.seconds)]
     found = subprocess.run(command, capture_output=True, text=True, check=False)
     if found.returncode:
         raise RuntimeError(f"{case}: {found.stderr[-2000:]}")
@@ -171,30 +288,53 @@ def in_a_process(case: str, folder: Path, max_memory: str) -> dict:
     return json.loads(found.stdout.splitlines()[-1])
 
 
-def main(arguments: list[str]) -> None:
-    options = dict(word.lstrip("-").partition("=")[::2] for word in arguments)
-    max_memory = options.get("max-memory", "2GB")
-    if "case" in options:
-        logging.basicConfig(level=logging.INFO, stream=sys.stderr)
-        folder = Path(options["folder"])
-        found = run_same(folder) if options["case"] == "same" else run_case(options["case"], folder, max_memory)
-        print(json.dumps(found))
+def with_earlier(new: dict[str, Any], old: dict[str, Any] | None) -> dict[str, Any]:
+    """A fit that went on: its time in all, and the most memory that it took."""
+    if old is None or "converged" not in new:
+        return new
+    both = {"seconds": new["seconds"] + old["seconds"], "calls": old.get("calls", 1) + 1}
+    return old | new | both | {"GB of memory": max(new["GB of memory"], old["GB of memory"])}
+
+
+def needed_files(case: str) -> list[str]:
+    return [NEEDS.get(case, "numbers.npy"), *(["yes_no.npy", "classes.npy"] if case == "labels" else [])]
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--gigabytes", type=float, default=12.0)
+    parser.add_argument("--max-memory", default="2GB")
+    parser.add_argument("--cases", default=",".join(CASES))
+    parser.add_argument("--folder", type=Path, help="for the files; else one for temporary files")
+    parser.add_argument("--keep", action="store_true", help="leave the files there for the next call")
+    parser.add_argument("--seconds", type=float, help="for the sweeps of each fit")
+    parser.add_argument("--out", type=Path)
+    parser.add_argument("--one", help=argparse.SUPPRESS)
+    asked = parser.parse_args()
+    if asked.one:
+        print(json.dumps(run_case(asked.one, asked.folder, asked.max_memory, asked.seconds)))
         return
-    n = int(float(options.get("gigabytes", 12)) * 1e9 / (8 * WIDTH))
-    with tempfile.TemporaryDirectory(dir=options.get("folder")) as name:
-        folder = Path(name)
-        make_files(folder, n)
-        cold = min(reading_time(folder / "numbers.npy") for _ in range(2))
-        print(f"{8 * n * WIDTH / 1e9:.1f} GB, read cold in {cold:.1f} s", flush=True)
-        rows = [in_a_process(case, folder, max_memory) for case in CASES]
-        np.save(folder / "small.npy", np.load(folder / "numbers.npy", mmap_mode="r")[: n // 12])
-        rows.append(in_a_process("same", folder, max_memory))
-    about = {"python": platform.python_version(), "numpy": np.__version__, "cores": os.cpu_count()}
-    found = {"about": about, "GB": 8 * n * WIDTH / 1e9, "reading cold": cold, "max_memory": max_memory, "rows": rows}
-    print(json.dumps(found, indent=1))
-    if "out" in options:
-        Path(options["out"]).write_text(json.dumps(found, indent=1) + "\n")
+    n = int(asked.gigabytes * 1e9 / (8 * WIDTH))
+    versions = {"python": platform.python_version(), "numpy": np.__version__, "cores": os.cpu_count()}
+    found: dict[str, Any] = {"about": versions, "GB": 8 * n * WIDTH / 1e9, "max_memory": asked.max_memory, "rows": {}}
+    if asked.out and asked.out.exists():
+        found = json.loads(asked.out.read_text())
+    folder = asked.folder or Path(tempfile.mkdtemp())
+    folder.mkdir(parents=True, exist_ok=True)
+    try:
+        for case in asked.cases.split(","):
+            old = found["rows"].get(case)
+            if old and old.get("converged"):
+                continue
+            for name in needed_files(case):
+                make_file(folder / name, n // 12 if name == "small.npy" else n)
+            found["rows"][case] = with_earlier(in_a_process(case, folder, asked), old)
+            if asked.out:
+                asked.out.write_text(json.dumps(found, indent=1) + "\n")
+    finally:
+        if not asked.keep:
+            shutil.rmtree(folder)
 
 
 if __name__ == "__main__":
-    main(sys.argv[1:])
+    main()

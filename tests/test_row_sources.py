@@ -15,14 +15,17 @@ import h5py
 import numpy as np
 import pandas as pd
 import pytest
+from scipy import sparse
 
 from sshiba import SSHIBA, row_parts
-from sshiba.core import machine, scratch
+from sshiba.core import machine, scratch, sparse_rows
 from sshiba.core.coded import CodedView, shrink_mask
 from sshiba.core.holes import Holes, HoleSums
 from sshiba.core.machine import memory_limit
-from sshiba.core.scratch import Scratch, ScratchError
+from sshiba.core.scratch import Scratch, ScratchError, in_scratch
 from sshiba.core.streamed import StreamedView
+from sshiba.data import sparse_files
+from sshiba.data.reading import read_training
 from sshiba.data.sources import SourceError
 from sshiba.engines import factory
 
@@ -231,6 +234,38 @@ def test_an_annotated_matrix_that_lies_in_a_file(tmp_path: Path) -> None:
     assert_same_fit(ours, theirs)
     np.testing.assert_allclose(ours.impute(backed).X, theirs.impute(whole).X, atol=1e-10)
     assert list(ours.weights_["X"].index) == list(left.columns)
+
+
+@pytest.mark.parametrize("layout", ["csr", "csc", "zarr"])
+def test_a_sparse_matrix_that_lies_in_a_file(layout: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sparse_files, "SMALL", 0)
+    monkeypatch.setattr(sparse_files, "CHUNK", 50)
+    monkeypatch.setattr(sparse_rows, "CHUNK", 50)
+    rng = np.random.default_rng(0)
+    dense = np.exp(rng.normal(size=(90, 3)) @ rng.normal(size=(3, 12)) / 2) * (rng.random((90, 12)) < 0.3)
+    dense[:, 4] = 1e6 + rng.random(90)  # a column that is stored throughout
+    stored = sparse.csc_array(dense) if layout == "csc" else sparse.csr_array(dense)
+    names = [f"c{i}" for i in range(90)]
+    whole = anndata.AnnData(stored, pd.DataFrame(index=names))
+    if layout == "zarr":
+        zarr = pytest.importorskip("zarr")
+        whole.write_zarr(tmp_path / "cells.zarr")
+        X: Any = anndata.io.sparse_dataset(zarr.open_group(tmp_path / "cells.zarr", mode="r")["X"])
+        ours, theirs = fit({"X": X}), fit({"X": stored})
+        np.testing.assert_allclose(ours.transform({"X": X}), theirs.transform({"X": stored}), atol=1e-9)
+    else:
+        whole.write(tmp_path / "cells.h5ad")
+        backed = anndata.read_h5ad(tmp_path / "cells.h5ad", backed="r")
+        other = pd.DataFrame(dense[::-1, :2] + rng.normal(size=(90, 2)), names[::-1])  # the order of the first counts
+        ours, theirs = (fit({"other": other, "X": data}) for data in (backed, whole))
+        np.testing.assert_allclose(ours.transform({"X": backed}), theirs.transform({"X": whole}), atol=1e-9)
+    assert_same_fit(ours, theirs, atol=1e-9)
+    _, data, _ = read_training({"X": X if layout == "zarr" else backed})
+    target: Any = data["X"].read(slice(0, 90)).target
+    assert in_scratch(target.matrix.data)
+    np.testing.assert_allclose(target @ np.eye(12), (dense - dense.mean(axis=0)) / dense.std(axis=0), atol=1e-6)
+    turned: Any = data["X"].take(np.arange(90)[::-1]).target
+    assert in_scratch(turned.matrix.data)
 
 
 def test_answers_about_rows_elsewhere(tmp_path: Path) -> None:

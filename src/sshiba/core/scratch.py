@@ -57,6 +57,19 @@ def empty_answer(shape: tuple[int, ...], dtype: Any = float) -> np.ndarray:
     return Scratch().empty(shape, dtype) if large else np.empty(shape, dtype)
 
 
+def in_scratch(array: np.ndarray) -> bool:
+    """Does an array lie in a scratch file?"""
+    base: Any = array
+    while isinstance(base, np.ndarray):
+        base = base.base
+    return isinstance(base, memoryview) and isinstance(base.obj, mmap.mmap)
+
+
+def empty_like_kept(array: np.ndarray, shape: tuple[int, ...], dtype: Any) -> np.ndarray:
+    """Room for what is made of an array: in a scratch file if that lies in one, else in memory."""
+    return (Scratch().empty if in_scratch(array) else np.empty)(shape, dtype)
+
+
 def open_segment(n_bytes: int) -> mmap.mmap:
     """A file of this size in memory. All of it is taken at once: a write could not say that the disk is full."""
     try:

@@ -16,6 +16,10 @@ import numpy as np
 from array_api_compat import numpy as numpy_namespace
 from scipy import sparse
 
+from .scratch import empty_like_kept
+
+CHUNK = 2**20  # stored cells that are copied at a time
+
 
 @dataclass(frozen=True, eq=False)
 class CentredSparse:
@@ -74,12 +78,16 @@ class CentredSparse:
 
     def take(self, rows: np.ndarray) -> CentredSparse:
         """These rows, -1 being one that is not there: nothing is stored for it, and nothing is taken from it."""
-        there = rows >= 0
-        chosen = self.matrix[rows[there]]
-        stored = np.zeros(len(rows), dtype=chosen.indptr.dtype)
-        stored[there] = np.diff(chosen.indptr)
-        indptr = np.concatenate([chosen.indptr[:1], np.cumsum(stored, dtype=chosen.indptr.dtype)])
-        matrix = sparse.csr_array((chosen.data, chosen.indices, indptr), shape=(len(rows), self.shape[1]))
+        there, whole = rows >= 0, self.matrix
+        stored = np.where(there, np.diff(whole.indptr)[rows] if len(self) else 0, 0)
+        indptr = np.concatenate([[0], np.cumsum(stored)]).astype(whole.indptr.dtype)
+        data, indices = (empty_like_kept(a, (indptr[-1],), a.dtype) for a in (whole.data, whole.indices))
+        step = max(1, CHUNK * len(rows) // max(int(indptr[-1]), 1))
+        for start in range(0, len(rows), step):
+            some = rows[start : start + step]
+            chosen, own = whole[some[some >= 0]], slice(indptr[start], indptr[min(start + step, len(rows))])
+            data[own], indices[own] = chosen.data, chosen.indices
+        matrix = sparse.csr_array((data, indices, indptr), shape=(len(rows), self.shape[1]))
         seen = there.astype(np.float64)
         if self.seen is not None:
             seen[there] = self.seen[rows[there]]

@@ -9,12 +9,11 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
-from scipy import sparse
 
 from .frame_library import FrameLibrary, Table
 from .source_formats import find_source
 from .sources import NamedRows, RowSource
-from .sparse_tables import SparseTable, as_dense, has_missing, is_small, named_table
+from .sparse_tables import SparseTable, as_dense, has_missing, is_small, is_sparse_view, named_table
 from .wording import first_few
 
 logger = logging.getLogger("sshiba")
@@ -106,7 +105,7 @@ def modalities(data: Any) -> dict[str, Any]:
 def matrix(data: Any, name: str, layer: str | None = None) -> pd.DataFrame | SparseTable | RowSource:
     """The matrix of a modality, or a layer, with its row and column names; in a file where it lies in one.
 
-    A sparse one stays so, in memory. Where some of its cells are missing it becomes a frame if it is small, and else is
+    A sparse one stays so, in a scratch file where it lies in a file. Where some of its cells are missing it becomes a frame if it is small, and else is
     refused when it is read.
     """
     if layer is not None and layer not in data.layers:
@@ -120,12 +119,10 @@ def matrix(data: Any, name: str, layer: str | None = None) -> pd.DataFrame | Spa
             twice = first_few(names[names.duplicated()].unique())
             raise ValueError(f"modality {name!r}: {of}_names {twice} are not unique. Call {of}_names_make_unique().")
     index, columns = pd.Index(data.obs_names), pd.Index(data.var_names)
-    source = None if hasattr(values, "to_memory") else find_source(values, name)
+    source = None if is_sparse_view(values) else find_source(values, name)
     if source is not None:
         return NamedRows(source, index, columns)
-    if hasattr(values, "to_memory"):  # a sparse matrix that lies in a file
-        values = values.to_memory()
-    if not sparse.issparse(values):
+    if not is_sparse_view(values):
         return pd.DataFrame(np.asarray(values), index=index, columns=columns, copy=False)
     table = named_table(values, index, columns, name)
     return as_dense(table) if has_missing(table.matrix) and is_small(table) else table

@@ -13,10 +13,12 @@ import numpy as np
 import pandas as pd
 from scipy import sparse
 
+from ..core.scratch import empty_like_kept
 from ..core.sparse_rows import CentredSparse
 from .advice import DataError, DataTypeError, Problem, Remedy
 from .coding import EXACT_INTEGER, Coding
 from .learned import NumberSummary
+from .sparse_files import is_sparse_in_file, read_from_file
 from .wording import counted, quoted
 
 CHUNK = 2**20  # stored cells at a time
@@ -56,7 +58,8 @@ class SparseTable:
 
 def is_sparse_view(value: Any) -> bool:
     """Did the user give a sparse matrix, or is it one with names?"""
-    return isinstance(value, SparseTable) or sparse.issparse(value) or is_sparse_frame(value)
+    in_memory = isinstance(value, SparseTable) or sparse.issparse(value) or is_sparse_frame(value)
+    return in_memory or is_sparse_in_file(value)
 
 
 def is_sparse_frame(value: Any) -> bool:
@@ -75,15 +78,19 @@ def read_sparse(value: Any, name: str) -> SparseTable:
     if isinstance(value, pd.DataFrame):
         accessor: Any = value.sparse
         return named_table(accessor.to_coo(), value.index, value.columns, name)
-    if value.ndim != 2:
-        raise ValueError(f"view {name!r} is a sparse array of {value.ndim} dimension. Give rows by features.")
+    if len(value.shape) != 2:
+        raise ValueError(f"view {name!r} is a sparse array of {len(value.shape)} dimension. Give rows by features.")
     n_rows, n_columns = value.shape
-    index, columns = pd.RangeIndex(n_rows), pd.RangeIndex(n_columns)
-    return SparseTable(_plain(value, name), columns, index, has_names=False)
+    return _table(value, pd.RangeIndex(n_rows), pd.RangeIndex(n_columns), name, has_names=False)
 
 
 def named_table(value: Any, index: pd.Index, columns: pd.Index, name: str) -> SparseTable:
-    return SparseTable(_plain(value, name), columns, index, has_names=True)
+    return _table(value, index, columns, name, has_names=True)
+
+
+def _table(value: Any, index: pd.Index, columns: pd.Index, name: str, has_names: bool) -> SparseTable:
+    matrix = read_from_file(value, name) if is_sparse_in_file(value) else value
+    return SparseTable(_plain(matrix, name), columns, index, has_names)
 
 
 def _plain(value: Any, name: str) -> Any:
@@ -138,7 +145,7 @@ def refuse_stored(
 
 def has_missing(matrix: Any) -> bool:
     """Is any stored cell NaN?"""
-    return matrix.dtype.kind == "f" and bool(np.isnan(matrix.data).any())
+    return matrix.dtype.kind == "f" and bool(np.isnan(np.max(matrix.data, initial=-np.inf)))  # without a mask of all
 
 
 def refuse_odd(table: SparseTable, name: str, largest: float) -> None:
@@ -193,7 +200,8 @@ def standardise_stored(table: SparseTable, coding: Coding, dtype: Any) -> tuple[
     full = sum(np.bincount(columns, minlength=width) for _, columns, _ in stored_chunks(rows)) == np.full(width, n)
     shift, at_once = coding.centre / coding.scale, np.where(full, coding.centre, 0.0)
     shift[full] = 0.0
-    data = rows.data if is_copy and rows.dtype == np.dtype(dtype) else np.empty(rows.nnz, dtype)
+    may_overwrite = is_copy and rows.dtype == np.dtype(dtype)
+    data = rows.data if may_overwrite else empty_like_kept(rows.data, (rows.nnz,), dtype)
     farthest = 0.0
     for places, columns, cells in stored_chunks(rows):
         cells -= at_once[columns]
