@@ -114,14 +114,19 @@ def make_problem(
     priors: Priors | None = None,
     block_rows: int | None = None,
     space: str = "auto",
+    n_groups: int = 0,
 ) -> Problem:
+    """With `n_groups` groups of samples, some rows are in none of them."""
     rng = np.random.default_rng(seed)
     data = [draw_view(view, n, d, h, rng) for view, d, h in zip(views, widths, holes)]
     specs = []
     for i, (view, d, rows) in enumerate(zip(views, widths, data)):
         seen = np.full(d, n) if rows.observed is None else np.broadcast_to(rows.observed, (n, d)).sum(axis=0)
         specs.append(spec_of(f"v{i}", view, seen.astype(float), np.ones(d), priors))
-    spec = ModelSpec(tuple(specs))
+    spec = ModelSpec(tuple(specs), n_groups=n_groups)
+    if n_groups:
+        labels = np.random.default_rng(seed).permutation(np.arange(n) % (n_groups + 1)) - 1
+        data.append(CodedView(np.maximum(labels, 0), labels[:, None] >= 0))
     posterior = random_posterior(spec, n_components, make_rows(data, spec, n_components, missing).groups, rng)
     return Problem(data, spec, posterior, missing, block_rows, space)
 
@@ -209,6 +214,15 @@ def to_oracle(problem: Problem) -> list[oracle.OracleView]:
         )
         out.append(oracle.start_x(ov, problem.missing))
     return out
+
+
+def groups_to_oracle(problem: Problem, naive: list[oracle.OracleView]) -> oracle.Groups:
+    """The groups of samples, at the activity of the first state."""
+    if problem.spec.n_groups == 0:
+        return oracle.no_groups(naive)
+    labels, prior, q = problem.data[-1], problem.spec.activity_prior, problem.posterior.activity
+    codes = np.where(labels.seen_cells[:, 0], labels.target, -1)
+    return oracle.Groups(codes, (float(prior.shape), float(prior.rate)), q.shape, q.rate)
 
 
 def differences(view: ViewPosterior, ov: oracle.OracleView) -> dict[str, float]:

@@ -73,6 +73,43 @@ class Z:
     with_x: list[np.ndarray]  # (N, D, K) for each view: Cov(x_nd, z_n)
 
 
+@dataclass
+class Groups:
+    """The groups of samples, each with a precision a_gk of its own of every factor: z_nk ~ N(0, 1 / a_gk)."""
+
+    labels: np.ndarray  # (N,) the group of each row; -1: none, z_n ~ N(0, I)
+    prior: tuple[float, float]
+    shape: np.ndarray  # (number of groups, K)
+    rate: np.ndarray
+
+    def precision(self, n: int) -> np.ndarray:
+        """E[a] of a row, (K,)."""
+        label = self.labels[n]
+        return self.shape[label] / self.rate[label] if label >= 0 else np.ones(self.shape.shape[1])
+
+    def log_precision(self, n: int) -> np.ndarray:
+        """E[log a] of a row, (K,)."""
+        label = self.labels[n]
+        if label < 0:
+            return np.zeros(self.shape.shape[1])
+        return digamma(self.shape[label]) - np.log(self.rate[label])
+
+
+def no_groups(views: list[OracleView]) -> Groups:
+    none = np.empty((0, views[0].w_mean.shape[1]))
+    return Groups(np.full(len(views[0].observed), -1), (1.0, 1.0), none, none)
+
+
+def update_groups(groups: Groups, z: Z) -> Groups:
+    """Half a Gaussian for each row of a group: shape = a0 + n_g / 2, rate = b0 + sum <z_nk^2> / 2."""
+    shape, rate = np.full(groups.shape.shape, float(groups.prior[0])), np.full(groups.rate.shape, groups.prior[1])
+    for n, label in enumerate(groups.labels):
+        if label >= 0:
+            shape[label] += 0.5
+            rate[label] += 0.5 * (z.mean[n] ** 2 + np.diag(z.cov[n] + z.spread[n]))
+    return replace(groups, shape=shape, rate=rate)
+
+
 # --------------------------------------------------------------------------------------------------
 # Expectations
 
@@ -134,16 +171,16 @@ def counted_cells(view: OracleView, missing: str) -> np.ndarray:
 # q(z) and q(x)
 
 
-def update_z(views: list[OracleView], missing: str) -> Z:
+def update_z(views: list[OracleView], missing: str, groups: Groups) -> Z:
     """Table 2, row z, over the cells that exist, each view with its weight omega_m:
 
-    Sigma_n^-1 = I + sum_m omega_m sum_d tau_d <w_d w_d^T>,
+    Sigma_n^-1 = I, or diag(a) of the row's group, + sum_m omega_m sum_d tau_d <w_d w_d^T>,
     mean_n = Sigma_n sum_m omega_m sum_d tau_d (<x_nd> - <b_d>) <w_d>.
     """
     n_rows, n_factors = len(views[0].observed), views[0].w_mean.shape[1]
     mean, cov = np.empty((n_rows, n_factors)), np.empty((n_rows, n_factors, n_factors))
     for n in range(n_rows):
-        precision, linear = np.eye(n_factors), np.zeros(n_factors)
+        precision, linear = np.diag(groups.precision(n)), np.zeros(n_factors)
         for view in views:
             tau = tau_mean(view)
             for d in np.flatnonzero(counted_cells(view, missing)[n]):
@@ -155,7 +192,7 @@ def update_z(views: list[OracleView], missing: str) -> Z:
     return Z(mean, cov, np.zeros_like(cov), nothing)
 
 
-def update_x_then_z(views: list[OracleView], missing: str) -> tuple[list[OracleView], Z]:
+def update_x_then_z(views: list[OracleView], missing: str, groups: Groups) -> tuple[list[OracleView], Z]:
     """q(z | x) prod q(x): each cell, and each row of classes, given all other cells of its row; then z.
 
     With z integrated out, a row has log p = -x' P x / 2 + ..., P_de = omega tau_d [d = e] - l_d' Sigma l_e with l_d
@@ -164,7 +201,7 @@ def update_x_then_z(views: list[OracleView], missing: str) -> tuple[list[OracleV
     / (omega c) alone. Cells with at least half of tau_d go first, all at once; then the others, one at a time; then
     the views of classes.
     """
-    z = update_z(views, missing)
+    z = update_z(views, missing, groups)
     old, new, waiting = views, list(views), []
     covs: dict[tuple[int, int], np.ndarray] = {}  # Cov(x_n) of each view and row
     for i, view in enumerate(old):
@@ -180,14 +217,14 @@ def update_x_then_z(views: list[OracleView], missing: str) -> tuple[list[OracleV
             else:
                 waiting.append((i, n, d))
     for i, n, d in waiting:
-        y = expected_mean(new[i], update_z(new, missing))
+        y = expected_mean(new[i], update_z(new, missing, groups))
         update_cell(new[i], n, d, y[n, d], own_precision(old[i], z, n)[d, d], covs[i, n])
     for i, view in enumerate(new):
         if view.kind == "categorical":
-            y = expected_mean(view, update_z(new, missing))
+            y = expected_mean(view, update_z(new, missing, groups))
             for n in np.flatnonzero(view.observed.all(axis=1)):
                 update_classes(view, n, y[n], own_precision(old[i], z, n), covs[i, n])
-    z = update_z(new, missing)
+    z = update_z(new, missing, groups)
     for (i, n), cov in covs.items():
         view, seen = new[i], new[i].observed[n]
         view.x_second[n] = np.where(seen, view.x_mean[n] ** 2 + np.diag(cov), 0.0)
@@ -522,16 +559,16 @@ def update_tau(view: OracleView, z: Z, counted: np.ndarray, with_x: np.ndarray) 
     return replace(view, tau_shape=shape, tau_rate=rate)
 
 
-def sweep(views: list[OracleView], missing: str) -> tuple[list[OracleView], Z]:
-    """One round of coordinate ascent: z and every q(x), then view by view W, b, gamma, alpha, tau.
+def sweep(views: list[OracleView], missing: str, groups: Groups) -> tuple[list[OracleView], Groups, Z]:
+    """One round of coordinate ascent: z and every q(x), then view by view W, b, gamma, alpha, tau, and the groups.
 
     Where holes are variables of their own the posterior is q(z) q(x), else q(z | x) prod q(x).
     """
     if missing == "mean-field" or all(view.kind == "real" for view in views):
-        z = update_z(views, missing)
+        z = update_z(views, missing, groups)
         views = [update_x(view, expected_mean(view, z), missing) for view in views]
     else:
-        views, z = update_x_then_z(views, missing)
+        views, z = update_x_then_z(views, missing, groups)
     swept = []
     for view, with_x in zip(views, z.with_x):
         counted = counted_cells(view, missing)
@@ -541,7 +578,7 @@ def sweep(views: list[OracleView], missing: str) -> tuple[list[OracleView], Z]:
         view = update_alpha(view)
         view = update_tau(view, z, counted, with_x) if view.noise != "fixed" else view
         swept.append(view)
-    return swept, z
+    return swept, update_groups(groups, z), z
 
 
 # --------------------------------------------------------------------------------------------------
@@ -561,9 +598,9 @@ def b_term(view: OracleView) -> float:
     return float(np.sum(log_prior + entropy))
 
 
-def elbo(views: list[OracleView], z: Z) -> dict[str, float]:
+def elbo(views: list[OracleView], groups: Groups, z: Z) -> dict[str, float]:
     """E_q[log p - log q], term by term, every constant included; the terms of a view times its weight."""
-    terms = {"z": z_term(z)}
+    terms = {"z": z_term(z, groups), "activity": gamma_term(groups.prior, groups.shape, groups.rate)}
     for i, view in enumerate(views):
         view_terms = {
             "x": x_term(view, z, z.with_x[i]),
@@ -578,11 +615,12 @@ def elbo(views: list[OracleView], z: Z) -> dict[str, float]:
     return terms
 
 
-def z_term(z: Z) -> float:
-    """E log N(z | 0, I) + H[q(z | x)] = sum_n (K + log|cov| - tr Var z - |mean|^2) / 2."""
+def z_term(z: Z, groups: Groups) -> float:
+    """E log N(z | 0, 1/a) + H[q(z | x)] = sum_n (K + log|cov| + sum_k <log a_k> - <a_k> (Var z_k + mean_k^2)) / 2."""
     total = 0.0
-    for mean, cov, spread in zip(z.mean, z.cov, z.spread):
-        total += 0.5 * (len(mean) + np.linalg.slogdet(cov)[1] - np.trace(cov + spread) - mean @ mean)
+    for n, (mean, cov, spread) in enumerate(zip(z.mean, z.cov, z.spread)):
+        total += 0.5 * (len(mean) + np.linalg.slogdet(cov)[1] + groups.log_precision(n).sum())
+        total -= 0.5 * groups.precision(n) @ (np.diag(cov + spread) + mean**2)
     return float(total)
 
 

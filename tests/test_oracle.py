@@ -5,10 +5,11 @@ from dataclasses import replace
 import numpy as np
 import oracle
 import pytest
-from cases import Problem, differences, make_problem, to_oracle
+from cases import Problem, differences, groups_to_oracle, make_problem, to_oracle
 
 from sshiba.core.bound import elbo
 from sshiba.core.global_step import global_step
+from sshiba.core.state import Gamma
 from sshiba.data.types import VIEW_TYPES, Binary, Categorical, Count, Ordinal, Real
 
 SWEEPS = 2
@@ -79,20 +80,34 @@ def test_sweep_without_factors_equals_oracle(case: str, missing: str) -> None:
     assert_sweeps_equal(replace(problem, posterior=none))
 
 
+@pytest.mark.parametrize("space", ["memory", "gram"])
+@pytest.mark.parametrize("missing", ["exact", "mean-field"])
+@pytest.mark.parametrize("holes", ["none", "rows", "cells"])
+def test_sweep_with_groups_of_samples_equals_oracle(holes: str, missing: str, space: str) -> None:
+    views = [Real(), Binary(), Categorical(), Real(noise="view", select_features=True)]
+    problem = make_problem(views, [4] * 4, [holes] * 4, n=18, missing=missing, space=space, n_groups=2)
+    start = problem.posterior.activity.mean * np.array([[1.0, 0.3, 2.0], [0.2, 1.0, 5.0]])
+    activity = Gamma(start, np.ones_like(start))
+    assert_sweeps_equal(replace(problem, posterior=replace(problem.posterior, activity=activity)))
+
+
 def assert_sweeps_equal(problem: Problem) -> None:
     """Every variable and every term of the bound, after each of some sweeps."""
     missing, posterior = problem.missing, problem.posterior
     naive = to_oracle(problem)
+    groups = groups_to_oracle(problem, naive)
     local = problem.rows.start(posterior)
     for _ in range(SWEEPS):
-        naive, z = oracle.sweep(naive, missing)
+        naive, groups, z = oracle.sweep(naive, missing, groups)
         local, stats = problem.rows.step(posterior, local)
         posterior, residuals = global_step(stats, posterior, problem.spec)
         for view, ov in zip(posterior.views, naive):
             worst = differences(view, ov)
             assert max(worst.values()) < 1e-9, worst
-        ours, theirs = elbo(posterior, stats, problem.spec, residuals), oracle.elbo(naive, z)
+        ours, theirs = elbo(posterior, stats, problem.spec, residuals), oracle.elbo(naive, groups, z)
         assert ours["z"] == pytest.approx(theirs["z"], rel=1e-9)
+        np.testing.assert_allclose(posterior.activity.mean, groups.shape / groups.rate, rtol=1e-9)
+        assert ours["activity"] == pytest.approx(theirs["activity"], rel=1e-9, abs=1e-9)
         for i in range(len(naive)):
             x_and_t = theirs[f"x{i}"] + theirs[f"local{i}"]
             assert ours[f"x:v{i}"] + ours[f"t:v{i}"] == pytest.approx(x_and_t, rel=1e-9, abs=1e-9)

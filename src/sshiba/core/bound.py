@@ -16,7 +16,7 @@ def elbo(posterior: Posterior, stats: Stats, spec: ModelSpec, residuals: Residua
 
     `residuals` are those of `global_step`, where it has just been done.
     """
-    terms = {"z": z_term(stats)}
+    terms = {"z": z_term(posterior, stats), "activity": gamma_term(posterior.activity, spec.activity_prior)}
     if residuals is None:
         residuals = tuple(expected_residual(vs, view) for vs, view in zip(stats.views, posterior.views))
     for vs, view, view_spec, residual in zip(stats.views, posterior.views, spec.views, residuals):
@@ -28,12 +28,17 @@ def elbo(posterior: Posterior, stats: Stats, spec: ModelSpec, residuals: Residua
 def rows_bound(posterior: Posterior, stats: Stats) -> float:
     """The part of the bound that belongs to the rows: Σ_n of a bound on log p(row), the globals at their posterior."""
     data = [x_term(vs, view, expected_residual(vs, view)) + vs.bound for vs, view in zip(stats.views, posterior.views)]
-    return z_term(stats) + float(sum(data))
+    return z_term(posterior, stats) + float(sum(data))
 
 
-def z_term(stats: Stats) -> float:
-    """Σ_n E log p(z) − E log q(z) = −½ tr<ZᵀZ> + ½ Σ log|Σ_n| + NK/2."""
-    return 0.5 * float(stats.z_logdet - np.trace(stats.zz) + stats.n * stats.zz.shape[0])
+def z_term(posterior: Posterior, stats: Stats) -> float:
+    """Σ_n E log p(z) − E log q(z) = −½ tr<ZᵀZ> + ½ Σ log|Σ_n| + NK/2.
+
+    Of rows in a group of samples −½ Σ_k a_k <z_k²> + ½ Σ_k E log a_k takes the place of −½ |<z>|².
+    """
+    a, groups = posterior.activity, stats.groups
+    within = np.sum((a.mean - 1) * np.diagonal(groups.zz, axis1=1, axis2=2)) - np.sum(groups.n @ a.log_mean)
+    return 0.5 * float(stats.z_logdet - np.trace(stats.zz) - within + stats.n * stats.zz.shape[0])
 
 
 def view_terms(stats: ViewStats, view: ViewPosterior, spec: ViewSpec, residual: np.ndarray) -> dict[str, float]:

@@ -35,9 +35,10 @@ def log_evidence(posterior: Posterior, stats: Stats, spec: ModelSpec, bound: flo
     """The bound and an estimate of what it loses, in nats; O(D K² + K³) where features share their rows.
 
     An estimate, not a bound; `stats` are those of a sweep near convergence. Real views of any options, with holes or
-    without; None with labels and under missing="mean-field", where most of the loss is in q(x), which is not derived.
+    without; None with labels and under missing="mean-field", where most of the loss is in q(x), which is not derived,
+    and with groups of samples, for which the scale of z is free.
     """
-    if spec.mean_field or any(view.likelihood.latent for view in spec.views):
+    if spec.mean_field or spec.n_groups or any(view.likelihood.latent for view in spec.views):
         return None
     if posterior.n_components == 0:  # nothing of these is coupled
         return float(bound)

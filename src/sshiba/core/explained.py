@@ -29,8 +29,13 @@ def variance_explained(posterior: Posterior, stats: Stats) -> np.ndarray:
 
 
 def largest_share(posterior: Posterior, stats: Stats) -> np.ndarray:
-    """The largest share of a view's variance that each factor explains: mean over d of <w_dk>² · mean(z_k²), (K,)."""
-    z_square = np.diagonal(stats.zz) / stats.n
+    """The largest share of a view's variance, in all rows or a group of samples, that each factor explains, (K,).
+
+    It is the mean over d of <w_dk>² times that of z_k².
+    """
+    groups = stats.groups
+    in_groups = np.diagonal(groups.zz, axis1=1, axis2=2) / np.maximum(groups.n, 1)[:, None]
+    z_square = np.max([np.diagonal(stats.zz) / stats.n, *in_groups], axis=0)
     return np.max([np.mean(view.w_mean**2, axis=0) * z_square for view in posterior.views], axis=0)
 
 
@@ -72,7 +77,8 @@ def influence(posterior: Posterior, spec: ModelSpec, target: int, rows: list[int
     """
     messages = make_messages(posterior, spec, [ColumnGroups.single(view.n_features) for view in spec.views])
     seen = np.array([float(m != target) for m in range(len(spec.views))])
-    cov = z_covariance(seen[None], messages).cov[0]
+    in_no_group = np.zeros(spec.n_groups)
+    cov = z_covariance(np.concatenate([seen, in_no_group])[None], messages).cov[0]
     moves = messages.views[target].w_mean[slice(None) if rows is None else rows] @ cov
     return [
         on * np.linalg.norm(message.loading @ moves.T, axis=1) * np.sqrt(view.variance)

@@ -1,4 +1,5 @@
-"""The global half of a sweep as pure functions: W, b, gamma, alpha, tau of every view from the statistics of all rows.
+"""The global half of a sweep as pure functions: W, b, gamma, alpha, tau of every view, and the activity of factors in
+groups of samples, from the statistics of all rows.
 
 Everything here is NumPy on the host and costs nothing in N. Table numbers are the paper's.
 """
@@ -19,9 +20,12 @@ Residuals = tuple[np.ndarray, ...]  # E Σ_n (x_nd − z_n·w_d − b_d)² of ea
 
 
 def global_step(stats: Stats, posterior: Posterior, spec: ModelSpec) -> tuple[Posterior, Residuals]:
-    """W, b, gamma, alpha, tau of every view, given the statistics of all rows; also the residuals, for the bound."""
+    """W, b, gamma, alpha, tau of every view, and the activity of factors in groups of samples, given the statistics of
+    all rows; also the residuals, for the bound.
+    """
     found = [update_view(*parts) for parts in zip(stats.views, posterior.views, spec.views)]
-    return Posterior(tuple(view for view, _ in found)), tuple(residual for _, residual in found)
+    posterior = update_activity(stats, replace(posterior, views=tuple(view for view, _ in found)), spec)
+    return posterior, tuple(residual for _, residual in found)
 
 
 def update_view(stats: ViewStats, view: ViewPosterior, spec: ViewSpec) -> tuple[ViewPosterior, np.ndarray]:
@@ -168,19 +172,37 @@ def expected_residual(stats: ViewStats, view: ViewPosterior, trace: np.ndarray |
     return stats.xx - 2 * cross + fitted + stats.n[index] * (b**2 + view.b_var)
 
 
+# ------------------------------------------------------------------------------------------------------- activity
+
+
+def update_activity(stats: Stats, posterior: Posterior, spec: ModelSpec) -> Posterior:
+    """z_nk ~ N(0, 1/a_sk) for the n_s rows n of group s: shape a0 + n_s/2, rate b0 + ½ Σ_n <z_nk²>, as of alpha."""
+    prior, groups = spec.activity_prior, stats.groups
+    rate = prior.rate + np.diagonal(groups.zz, axis1=1, axis2=2) / 2
+    return replace(posterior, activity=Gamma(np.zeros_like(rate) + prior.shape + groups.n[:, None] / 2, rate))
+
+
 # ------------------------------------------------------------------------------------------------- one at a time
 
-Update = Callable[[ViewStats, ViewPosterior, ViewSpec], ViewPosterior]
+Update = Callable[[Stats, Posterior, ModelSpec], Posterior]
+
+
+def of_views(update: Callable[[ViewStats, ViewPosterior, ViewSpec], ViewPosterior]) -> Update:
+    """The update of one view, done to all."""
+
+    def all_views(stats: Stats, posterior: Posterior, spec: ModelSpec) -> Posterior:
+        views = tuple(update(*parts) for parts in zip(stats.views, posterior.views, spec.views))
+        return replace(posterior, views=views)
+
+    return all_views
+
+
+# `global_step` in slow motion, to find a wrong one.
 GLOBAL_UPDATES: dict[str, Update] = {
-    "update_w": lambda stats, view, spec: update_w(stats, view, spec)[0],
-    "update_b": lambda stats, view, spec: update_b(stats, view, spec),
-    "update_gamma": lambda stats, view, spec: update_gamma(view, spec),
-    "update_alpha": lambda stats, view, spec: update_alpha(view, spec),
-    "update_tau": lambda stats, view, spec: update_tau(stats, view, spec, expected_residual(stats, view)),
+    "update_w": of_views(lambda stats, view, spec: update_w(stats, view, spec)[0]),
+    "update_b": of_views(update_b),
+    "update_gamma": of_views(lambda stats, view, spec: update_gamma(view, spec)),
+    "update_alpha": of_views(lambda stats, view, spec: update_alpha(view, spec)),
+    "update_tau": of_views(lambda stats, view, spec: update_tau(stats, view, spec, expected_residual(stats, view))),
+    "update_activity": update_activity,
 }
-
-
-def apply_update(name: str, stats: Stats, posterior: Posterior, spec: ModelSpec) -> Posterior:
-    """One of the updates for all views: `global_step` in slow motion, to find a wrong one."""
-    update = GLOBAL_UPDATES[name]
-    return Posterior(tuple(update(*parts) for parts in zip(stats.views, posterior.views, spec.views)))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
@@ -28,6 +28,8 @@ class Priors:
         Noise precision.
     gamma : pair
         Precision of the weights of a feature, where features are selected.
+    activity : pair
+        Precision of a factor in a group of samples, where there are groups.
     noise_floor : float
         Share of a feature's variance below which its noise does not fall; at least LEAST_FLOOR counts.
     """
@@ -35,10 +37,11 @@ class Priors:
     alpha: tuple[float, float] = (0.1, 1e-3)
     tau: tuple[float, float] = (1e-3, 1e-3)
     gamma: tuple[float, float] = (2.0, 1.0)
+    activity: tuple[float, float] = (0.1, 1e-3)
     noise_floor: float = 1e-3
 
     def __post_init__(self) -> None:
-        for name in ("alpha", "tau", "gamma"):
+        for name in ("alpha", "tau", "gamma", "activity"):
             pair = getattr(self, name)
             if len(pair) != 2 or not all(np.isfinite(v) and v > 0 for v in pair):
                 raise ValueError(f"Priors.{name} must be a pair (shape, rate) of positive numbers, not {pair!r}.")
@@ -76,10 +79,16 @@ class ViewSpec:
 
 @dataclass(frozen=True)
 class ModelSpec:
-    """The views in order; `mean_field` is missing="mean-field": q(z) q(x), with holes as variables."""
+    """The views in order; `mean_field` is missing="mean-field": q(z) q(x), with holes as variables.
+
+    Of rows in one of `n_groups` groups of samples z_k ~ N(0, 1/a_gk), with the prior `activity_prior` of a; of all
+    others, and of all rows where there are no groups, z ~ N(0, I).
+    """
 
     views: tuple[ViewSpec, ...]
     mean_field: bool = False
+    n_groups: int = 0
+    activity_prior: Gamma = field(default_factory=lambda: Gamma(*map(np.asarray, Priors.activity)))
 
 
 def view_spec(

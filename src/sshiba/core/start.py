@@ -21,7 +21,9 @@ def random_posterior(
     spec: ModelSpec, n_components: int, groups: Sequence[ColumnGroups], rng: np.random.Generator
 ) -> Posterior:
     """Half of each feature's variance is given to the factors, half to the noise."""
-    return Posterior(tuple(_random_view(view, n_components, g, rng) for view, g in zip(spec.views, groups)))
+    views = tuple(_random_view(view, n_components, g, rng) for view, g in zip(spec.views, groups))
+    each = np.ones((spec.n_groups, n_components))
+    return Posterior(views, Gamma(each, each))
 
 
 def plain_posterior(spec: ModelSpec, groups: Sequence[ColumnGroups]) -> Posterior:
@@ -41,7 +43,7 @@ def posterior_along(
         faint = np.sqrt(FAINT) * view.w_mean
         w_mean = np.where(own.any(axis=0), own * np.sqrt(view_spec.variance)[:, None], faint)
         views.append(replace(view, w_mean=w_mean, w_second=view.w_cov.spread + w_mean**2))
-    return Posterior(tuple(views))
+    return replace(start, views=tuple(views))
 
 
 def posterior_like(
@@ -54,7 +56,7 @@ def posterior_like(
         w_second = view.w_cov.spread + own.w_mean**2
         kept = {name: getattr(own, name) for name in ("w_mean", "b_mean", "b_var", "alpha", "gamma", "tau")}
         views.append(replace(view, w_second=w_second, **kept))
-    return Posterior(tuple(views))
+    return Posterior(tuple(views), fitted.activity)
 
 
 def leading_directions(multiply: Callable[[np.ndarray], np.ndarray], n_features: int, k: int) -> np.ndarray:

@@ -1,7 +1,8 @@
 """The named, immutable values of the model: the posterior of the globals, and the statistics that rows report.
 
 Globals and statistics are NumPy arrays on the host, wherever the rows are; only `LatentX` lives with the rows.
-Symbols: N rows, D features of a view, K factors, G column groups (features observed on the same rows).
+Symbols: N rows, D features of a view, K factors, G column groups (features observed on the same rows), S groups of
+samples.
 """
 
 from __future__ import annotations
@@ -166,9 +167,15 @@ class ViewPosterior:
 
 @dataclass(frozen=True)
 class Posterior:
-    """All global variables."""
+    """All global variables; `activity` holds the precisions of the factors in each of S groups of samples."""
 
     views: tuple[ViewPosterior, ...]
+    activity: Gamma = None  # type: ignore[assignment]  # (S, K); none of them where there are no groups
+
+    def __post_init__(self) -> None:
+        if self.activity is None:
+            nothing = np.empty((0, self.n_components))
+            object.__setattr__(self, "activity", Gamma(nothing, nothing))
 
     @property
     def n_components(self) -> int:
@@ -183,7 +190,17 @@ class Posterior:
             alpha = Gamma(view.alpha.shape[order], view.alpha.rate[order])
             weights = {"w_mean": view.w_mean[:, order] * signs, "w_second": view.w_second[:, order]}
             views.append(replace(view, **weights, w_cov=cov, alpha=alpha))
-        return Posterior(tuple(views))
+        return Posterior(tuple(views), Gamma(self.activity.shape[:, order], self.activity.rate[:, order]))
+
+    def in_units(self, unit: np.ndarray) -> Posterior:
+        """The same with factors counted in these units, (K,): z/unit, and weights times as large."""
+        views = []
+        for view in self.views:
+            logdet = view.w_cov.logdet + 2 * np.sum(np.log(unit))
+            cov = replace(view.w_cov, basis=view.w_cov.basis * unit[:, None], logdet=logdet)
+            alpha = Gamma(view.alpha.shape, view.alpha.rate * unit**2)
+            views.append(replace(view, alpha=alpha).with_weights(view.w_mean * unit, cov))
+        return Posterior(tuple(views), Gamma(self.activity.shape, self.activity.rate / unit**2))
 
     def add_factors(self, other: Posterior, scale: float) -> Posterior:
         """These factors and those of `other`, the latter with `scale` times their weights."""
@@ -206,7 +223,8 @@ class Posterior:
             )
             view = replace(mine, alpha=alpha).with_weights(both(mine.w_mean, theirs.w_mean, scale), cov)
             views.append(view)
-        return Posterior(tuple(views))
+        a, b = self.activity, other.activity
+        return Posterior(tuple(views), Gamma(both(a.shape, b.shape), both(a.rate, b.rate)))
 
 
 @dataclass(frozen=True)
@@ -242,6 +260,17 @@ class ViewStats:
 
 
 @dataclass(frozen=True)
+class GroupStats:
+    """What the rows say about the activity of factors in each of S groups of samples: additive."""
+
+    n: Array  # (S,) rows of the group
+    zz: Array  # (S, K, K): Σ<z zᵀ> over them
+
+    def __add__(self, other: GroupStats) -> GroupStats:
+        return GroupStats(self.n + other.n, self.zz + other.zz)
+
+
+@dataclass(frozen=True)
 class Stats:
     """Everything that leaves the rows: additive over blocks, workers and machines."""
 
@@ -249,6 +278,7 @@ class Stats:
     zz: Array  # (K, K) over all rows
     z_logdet: Array  # (): Σ log|Σ_n|
     views: tuple[ViewStats, ...]
+    groups: GroupStats
     n_restored: int = 0  # rows whose q(x) was lost, and found again from the globals before this step
 
     def __add__(self, other: Stats) -> Stats:
@@ -257,5 +287,6 @@ class Stats:
             self.zz + other.zz,
             self.z_logdet + other.z_logdet,
             tuple(a + b for a, b in zip(self.views, other.views)),
+            self.groups + other.groups,
             self.n_restored + other.n_restored,
         )
