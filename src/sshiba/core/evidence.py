@@ -37,7 +37,7 @@ def log_evidence(posterior: Posterior, stats: Stats, spec: ModelSpec, bound: flo
     An estimate, not a bound; `stats` are those of a sweep near convergence. Real views of any options, with holes or
     without; None with labels and under missing="mean-field", where most of the loss is in q(x), which is not derived.
     """
-    if spec.mean_field or any(view.likelihood.latent for view in spec.views):
+    if spec.mean_field or spec.n_known or any(view.likelihood.latent for view in spec.views):
         return None
     if posterior.n_components == 0:  # nothing of these is coupled
         return float(bound)

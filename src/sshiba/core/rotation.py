@@ -2,6 +2,8 @@
 
 What changes is −½ tr(R⁻¹<ZᵀZ>R⁻ᵀ) from the prior of z, (Σ_m w_m D_m − N) log|R| from the entropies, and, with alpha at
 its optimum, −Σ_m w_m (a0 + D_m/2) Σ_k log(b0 + ½ r_kᵀ G_m r_k), G_m = Σ_d <gamma_d><w_d w_dᵀ>.
+
+Covariates do not turn. What the learned factors hold of them goes over into their effects: `without_covariates`.
 """
 
 from __future__ import annotations
@@ -12,11 +14,12 @@ import numpy as np
 
 from .global_step import update_alpha
 from .spec import ModelSpec
-from .state import ColumnGroups, Posterior, Stats
+from .state import EFFECT_PRECISION, ColumnGroups, Posterior, Stats
 from .w_moments import feature_gamma, weighted_ww
 
 DAMPING = 0.99  # of the largest coupling at which a pair of factors still has one best angle
 MAX_HALVINGS = 8
+TINY = 1e-300
 MIN_GAIN = 0.01  # of what this rotation gained so far: a step that brings less is the last
 
 
@@ -29,6 +32,11 @@ class Objective:
     volume: float  # Σ_m w_m D_m − N
     strength: np.ndarray  # (M,): w_m (a0 + D_m/2)
     rate: np.ndarray  # (M,): b0
+    weight: np.ndarray  # (M,): w_m
+
+    def of_factors(self, k: int) -> Objective:
+        """Of the first k factors alone."""
+        return replace(self, zz=self.zz[:k, :k], ww=self.ww[:, :k, :k])
 
     def moved(self, T: np.ndarray) -> Objective:
         """The same after Z → Z T⁻ᵀ, W → W T."""
@@ -70,18 +78,49 @@ class Objective:
         return step
 
 
+def best_rotation(posterior: Posterior, stats: Stats, spec: ModelSpec) -> tuple[np.ndarray, float]:
+    """An R of all factors, (K, K), that raises the bound, and by how much."""
+    k, whole = posterior.n_components, objective(posterior, stats, spec)
+    if posterior.n_known == 0:
+        return find_rotation(whole)
+    R, gain = without_covariates(whole, k)
+    found, more = find_rotation(whole.moved(R).of_factors(k))
+    R[:, :k] = R[:, :k] @ found
+    return R, gain + more
+
+
 def objective(posterior: Posterior, stats: Stats, spec: ModelSpec) -> Objective:
-    ww = []
-    for view, view_spec in zip(posterior.views, spec.views):
-        gamma, everything = feature_gamma(view, view_spec), ColumnGroups.single(view_spec.n_features)
+    """Of all factors, the covariates among them."""
+    ww, own = [], [spec.views[m] for m in spec.learned]
+    for m, view_spec in zip(spec.learned, own):
+        view, everything = posterior.views[m], ColumnGroups.single(view_spec.n_features)
+        gamma = feature_gamma(view, view_spec)
         ww.append(weighted_ww(view, gamma, gamma[:, None] * view.w_mean, everything)[0])
     return Objective(
         zz=np.asarray(stats.zz),
         ww=np.stack(ww),
-        volume=sum(view.weight * view.n_features for view in spec.views) - stats.n,
-        strength=np.array([view.weight * (view.alpha_prior.shape + view.n_features / 2) for view in spec.views]),
-        rate=np.array([view.alpha_prior.rate for view in spec.views]),
+        volume=sum(view.weight * view.n_features for view in own) - stats.n,
+        strength=np.array([view.weight * (view.alpha_prior.shape + view.n_features / 2) for view in own]),
+        rate=np.array([view.alpha_prior.rate for view in own]),
+        weight=np.array([view.weight for view in own]),
     )
+
+
+def without_covariates(whole: Objective, k: int) -> tuple[np.ndarray, float]:
+    """The R that takes out of the first k factors what they hold of the covariates, and what it gains.
+
+    z − E c in place of z, and a + Eᵀw in place of the effects a, leaves the fit as it is: R = [[I, E], [0, I]]. Of the
+    bound −½ tr<(Z − CEᵀ)ᵀ(Z − CEᵀ)> − ½ κ Σ_m w_m Σ_d <gamma_d><|a_d + Eᵀw_d|²> depends on E, κ = EFFECT_PRECISION, which
+    is largest where E S_cc + κ G_zz E = S_zc − κ G_zc with S = <ZᵀZ> and G = Σ_m w_m G_m: in the axes of S_cc and of
+    G_zz one division for each entry.
+    """
+    S, G = whole.zz, EFFECT_PRECISION * np.einsum("m,mjk->jk", whole.weight, whole.ww)
+    pull = S[:k, k:] - G[:k, k:]
+    (s, of_c), (g, of_z) = np.linalg.eigh(S[k:, k:]), np.linalg.eigh(G[:k, :k])
+    E = of_z @ (of_z.T @ pull @ of_c / np.maximum(s[None, :] + g[:, None], TINY)) @ of_c.T
+    R = np.eye(len(S))
+    R[:k, k:] = E
+    return R, 0.5 * float(np.sum(E * pull))  # of a quadratic form, half of its slope at E = 0 times E
 
 
 def find_rotation(start: Objective, max_steps: int = 10) -> tuple[np.ndarray, float]:
@@ -112,7 +151,8 @@ def rotate(posterior: Posterior, stats: Stats, spec: ModelSpec, R: np.ndarray) -
     views = []
     for view, view_spec in zip(posterior.views, spec.views):
         cov = replace(view.w_cov, basis=R.T @ view.w_cov.basis, logdet=view.w_cov.logdet + 2 * log_det)
-        views.append(update_alpha(view.with_weights(view.w_mean @ R, cov), view_spec))
+        moved_view = view.with_weights(view.w_mean @ R, cov)
+        views.append(moved_view if view_spec.known else update_alpha(moved_view, view_spec))
     moved = Stats(
         stats.n,
         inverse_t.T @ stats.zz @ inverse_t,
