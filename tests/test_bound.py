@@ -14,7 +14,7 @@ from sshiba.core.bound import elbo
 from sshiba.core.coded import CodedView
 from sshiba.core.global_step import GLOBAL_UPDATES, expected_residual, global_step
 from sshiba.core.likelihoods import Poisson
-from sshiba.core.rotation import find_rotation, objective, rotate
+from sshiba.core.rotation import best_rotation, find_rotation, objective, rotate
 from sshiba.core.spec import ModelSpec
 from sshiba.core.start import random_posterior
 from sshiba.core.state import ColumnGroups, Gamma, Posterior, WeightCovariance
@@ -72,6 +72,7 @@ def problems(draw: st.DrawFn, n_groups: tuple[int, ...] = (0,)) -> Problem:
         seed=draw(st.integers(0, 10_000)),
         space=draw(st.sampled_from(["memory", "gram"])),
         n_groups=draw(st.sampled_from(n_groups)),
+        n_covariates=draw(st.sampled_from([0, 0, 2])),
     )
 
 
@@ -88,7 +89,7 @@ def test_bound_never_falls(problem: Problem) -> None:
             posterior = update(stats, posterior, spec)
             before = check_rise(before, posterior, stats, spec, name)
         if number % 3 == 2:
-            R, _ = find_rotation(objective(posterior, stats, spec))
+            R, _ = best_rotation(posterior, stats, spec)
             posterior, stats = rotate(posterior, stats, spec, R)
             before = check_rise(before, posterior, stats, spec, "rotation")
         state = prune(State(posterior, local, stats, before), 1e-6)
@@ -208,19 +209,26 @@ def test_moments_of_w_are_those_written_out(holes: str) -> None:
                 np.testing.assert_allclose(w_trace(view, zz, ColumnGroups(index)), expected, rtol=1e-10)
 
 
+@pytest.mark.parametrize("n_covariates", [0, 2])
 @pytest.mark.parametrize("holes", ["none", "cells"])
-def test_rotation_gains_what_it_says(holes: str) -> None:
+def test_rotation_gains_what_it_says(holes: str, n_covariates: int) -> None:
+    """With covariates, which stay as they are, nothing of them is left in the factors."""
     views = [Real(select_features=True, weight=0.5), Binary(), Categorical()]
-    problem = make_problem(views, [6, 5, 4], [holes] * 3, n=60, n_components=5, n_groups=2 * (holes == "cells"))
+    n_groups = 2 * (holes == "cells")
+    sizes = {"n": 60, "n_components": 5, "n_groups": n_groups, "n_covariates": n_covariates}
+    problem = make_problem(views, [6, 5, 4], [holes] * 3, **sizes)
     posterior, local = problem.posterior, problem.rows.start(problem.posterior)
     for _ in range(3):
         local, stats = problem.rows.step(posterior, local)
         posterior, _ = global_step(stats, posterior, problem.spec)
     before = sum(elbo(posterior, stats, problem.spec).values())
-    R, gain = find_rotation(objective(posterior, stats, problem.spec))
+    R, gain = best_rotation(posterior, stats, problem.spec)
     posterior, stats = rotate(posterior, stats, problem.spec, R)
     after = sum(elbo(posterior, stats, problem.spec).values())
     assert gain > 1e-3
+    np.testing.assert_array_equal(R[5:], np.eye(5 + n_covariates)[5:])
+    left = np.abs(stats.zz[:5, 5:]).max(initial=0) / np.diagonal(stats.zz).max()
+    assert left < (0.03 if n_groups else 0.01)  # rows of groups count by their activity
     assert after - before == pytest.approx(gain, rel=1e-9, abs=1e-9)
 
 

@@ -84,11 +84,25 @@ def test_sweep_without_factors_equals_oracle(case: str, missing: str) -> None:
 @pytest.mark.parametrize("missing", ["exact", "mean-field"])
 @pytest.mark.parametrize("holes", ["none", "rows", "cells"])
 def test_sweep_with_groups_of_samples_equals_oracle(holes: str, missing: str, space: str) -> None:
+    """With covariates in the Gram space."""
     views = [Real(), Binary(), Categorical(), Real(noise="view", select_features=True)]
-    problem = make_problem(views, [4] * 4, [holes] * 4, n=18, missing=missing, space=space, n_groups=2)
+    sizes = {"n": 18, "n_groups": 2, "n_covariates": 2 * (space == "gram")}
+    problem = make_problem(views, [4] * 4, [holes] * 4, missing=missing, space=space, **sizes)
     start = problem.posterior.activity.mean * np.array([[1.0, 0.3, 2.0], [0.2, 1.0, 5.0]])
     activity = Gamma(start, np.ones_like(start))
     assert_sweeps_equal(replace(problem, posterior=replace(problem.posterior, activity=activity)))
+
+
+@pytest.mark.parametrize("space", ["memory", "gram"])
+@pytest.mark.parametrize("holes", ["none", "cells"])
+@pytest.mark.parametrize("case", ["real", "real, selected, one noise", "all"])
+def test_sweep_with_covariates_equals_oracle(case: str, holes: str, space: str) -> None:
+    views, missing = CASES[case], "mean-field" if space == "gram" and holes == "cells" else "exact"
+    widths, holes_each = [5] * len(views), [holes] * len(views)
+    problem = make_problem(views, widths, holes_each, n=14, missing=missing, seed=3, space=space, n_covariates=2)
+    assert problem.posterior.n_components == 3
+    assert_sweeps_equal(problem)
+    assert_sweeps_equal(replace(problem, posterior=problem.posterior.select_factors(np.arange(0))))
 
 
 def assert_sweeps_equal(problem: Problem) -> None:
@@ -102,13 +116,18 @@ def assert_sweeps_equal(problem: Problem) -> None:
         local, stats = problem.rows.step(posterior, local)
         posterior, residuals = global_step(stats, posterior, problem.spec)
         for view, ov in zip(posterior.views, naive):
+            if ov.known:
+                continue
             worst = differences(view, ov)
             assert max(worst.values()) < 1e-9, worst
         ours, theirs = elbo(posterior, stats, problem.spec, residuals), oracle.elbo(naive, groups, z)
         assert ours["z"] == pytest.approx(theirs["z"], rel=1e-9)
         np.testing.assert_allclose(posterior.activity.mean, groups.shape / groups.rate, rtol=1e-9)
         assert ours["activity"] == pytest.approx(theirs["activity"], rel=1e-9, abs=1e-9)
-        for i in range(len(naive)):
+        for i, view in enumerate(naive):
+            if view.known:
+                assert ours["x:covariates"] == pytest.approx(theirs[f"x{i}"], rel=1e-7)
+                continue
             x_and_t = theirs[f"x{i}"] + theirs[f"local{i}"]
             assert ours[f"x:v{i}"] + ours[f"t:v{i}"] == pytest.approx(x_and_t, rel=1e-9, abs=1e-9)
             for name, letter in (

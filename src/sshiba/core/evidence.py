@@ -38,7 +38,8 @@ def log_evidence(posterior: Posterior, stats: Stats, spec: ModelSpec, bound: flo
     without; None with labels and under missing="mean-field", where most of the loss is in q(x), which is not derived,
     and with groups of samples, for which the scale of z is free.
     """
-    if spec.mean_field or spec.n_groups or any(view.likelihood.latent for view in spec.views):
+    derived = not (spec.mean_field or spec.n_known or spec.n_groups)
+    if not derived or any(view.likelihood.latent for view in spec.views):
         return None
     if posterior.n_components == 0:  # nothing of these is coupled
         return float(bound)

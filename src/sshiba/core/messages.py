@@ -57,8 +57,9 @@ def make_messages(posterior: Globals, spec: ModelSpec, groups: Sequence[ColumnGr
         offset.append(columns.totals(view.b_mean[:, None] * loading))
         copies = max(1.0, view_spec.weight)
         views.append(Message(view_spec.likelihood, loading, view.w_mean, view.b_mean, view.tau.mean, copies))
-    activity = posterior.activity.mean
-    if len(activity):
-        ww.append(np.reshape((activity - 1)[:, :, None] * np.eye(posterior.n_components), (len(activity), -1)))
-        offset.append(np.zeros_like(activity))
+    if spec.n_groups:
+        more = np.zeros((spec.n_groups, offset[0].shape[1]))  # than the precision 1; of covariates nothing
+        more[:, : posterior.n_components] = posterior.activity.mean - 1
+        ww.append(np.reshape(more[:, :, None] * np.eye(more.shape[1]), (len(more), -1)))
+        offset.append(np.zeros_like(more))
     return Messages(tuple(views), ww[0] if len(ww) == 1 else np.concatenate(ww), np.concatenate(offset))

@@ -34,7 +34,8 @@ def remember(posterior: Posterior, R: np.ndarray | None) -> Past:
     """`posterior` seen from the axes after a rotation, W R and Z R⁻ᵀ; None for no rotation."""
     views, activity = posterior.views, posterior.activity.mean
     if R is not None:
-        activity = 1 / ((1 / activity) @ (np.linalg.inv(R) ** 2).T)  # variances along the new axes
+        k = posterior.n_components
+        activity = 1 / ((1 / activity) @ (np.linalg.inv(R)[:k, :k] ** 2).T)  # variances along the new axes
     return Past(
         tuple(view.w_mean if R is None else view.w_mean @ R for view in views),
         tuple(view.b_mean for view in views),

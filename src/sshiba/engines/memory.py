@@ -234,7 +234,7 @@ class MemoryRows:
 
     def directions(self, k: int) -> np.ndarray:
         local = self.start(plain_posterior(self.spec, self.groups))
-        return principal_directions(self.squares(local), partial(self.times, local), k)
+        return principal_directions(self.squares(local), partial(self.times, local), k, self.spec.n_known)
 
     def squares(self, local: Local) -> np.ndarray:
         """Σ <x>² of each feature, (ΣD,)."""

@@ -36,7 +36,7 @@ class Fitted:
     index: pd.Index  # names of the training rows
     factors: np.ndarray  # (N, K)
     factors_std: np.ndarray  # (N, K)
-    r2: np.ndarray  # (K + 1, M): share of each view's variance, factor by factor and by all
+    r2: np.ndarray  # share of each view's variance, a row for each of `r2_names`
     elbo: float
     log_evidence: float | None  # None where it is not derived
     elbo_path: np.ndarray
@@ -64,6 +64,11 @@ class Fitted:
         return [f"factor {number}" for number in range(1, self.n_components + 1)]
 
     @property
+    def r2_names(self) -> list[str]:
+        """What explains variance: each factor, the covariates together where there are any, and all of these."""
+        return [*self.factor_names, *(["covariates"] if self.posterior.n_known else []), "all"]
+
+    @property
     def best_restart(self) -> int:
         return best_place(self.restarts)
 
@@ -88,7 +93,7 @@ def make_fitted(
         assert earlier is not None  # some earlier restart was better
         return replace(earlier, restarts=restarts.all, settings=settings)
     assert best.state.stats is not None  # a run ends with a whole sweep
-    posterior, shares = order_factors(best.state.posterior, best.state.stats)
+    posterior, shares = order_factors(best.state.posterior, best.state.stats, rows.spec)
     local = best.state.local if exact_rows is None else None
     try:
         mean, std = infer_factors(exact_rows or rows, posterior, local)

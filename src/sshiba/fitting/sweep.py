@@ -9,7 +9,7 @@ import numpy as np
 from ..core.bound import elbo
 from ..core.global_step import GLOBAL_UPDATES, Residuals, global_step
 from ..core.momentum import Past, extrapolate, remember
-from ..core.rotation import find_rotation, objective, rotate
+from ..core.rotation import best_rotation, rotate
 from ..core.spec import ModelSpec
 from ..core.state import Posterior, Stats
 from ..engines.protocol import Local, Rows
@@ -72,7 +72,7 @@ def sweep_once(rows: Rows, state: State, rotating: bool, hold_x: bool, past: Pos
     posterior, residuals = global_step(stats, state.posterior, rows.spec)
     gain, R = None, None
     if rotating:
-        found, gain = find_rotation(objective(posterior, stats, rows.spec))
+        found, gain = best_rotation(posterior, stats, rows.spec)
         if gain > 0:
             R = found
             posterior, stats = rotate(posterior, stats, rows.spec, R)
