@@ -110,7 +110,7 @@ def without_covariates(whole: Objective, k: int) -> tuple[np.ndarray, float]:
     """The R that takes out of the first k factors what they hold of the covariates, and what it gains.
 
     z − E c in place of z, and a + Eᵀw in place of the effects a, leaves the fit as it is: R = [[I, E], [0, I]]. Of the
-    bound −½ tr<(Z − CEᵀ)ᵀ(Z − CEᵀ)> − ½ κ Σ_m w_m Σ_d <gamma_d><|a_d + Eᵀw_d|²> depends on E, κ = EFFECT_PRECISION, which
+    bound −½ tr<(Z − CEᵀ)ᵀ(Z − CEᵀ)> − ½ κ Σ_m w_m Σ_d <gamma_d><|a_d + Eᵀw_d|²> depends on E, κ = EFFECT_PRECISION. It
     is largest where E S_cc + κ G_zz E = S_zc − κ G_zc with S = <ZᵀZ> and G = Σ_m w_m G_m: in the axes of S_cc and of
     G_zz one division for each entry.
     """
