@@ -9,6 +9,7 @@ import numpy as np
 from .core.devices import find_device
 from .core.machine import memory_limit
 from .core.spec import Priors
+from .data.covariates import plain_covariates
 from .engines import ENGINES, check_engine
 from .fitted.search import KEEP, Candidate
 
@@ -52,6 +53,7 @@ def check_settings(model: Any) -> None:
         raise kind(f"search must be 'auto', None or a list of Candidate(...), not {given!r}.")
     if a_list and (model.priors is not None or model.keep is not None):
         raise ValueError("search is a list of candidates, which have their own priors and keep: leave these None.")
+    plain_covariates(model.covariates)
     memory_limit(model.max_memory)
     if model.engine not in ENGINES:
         raise ValueError(f"engine must be one of {ENGINES}, not {model.engine!r}.")

@@ -7,8 +7,8 @@ import numpy as np
 from .local_step import z_covariance
 from .messages import make_messages
 from .spec import ModelSpec, ViewSpec
-from .state import ColumnGroups, Gamma, Posterior, Stats, ViewPosterior
-from .w_moments import weights_trace
+from .state import EFFECT_PRECISION, ColumnGroups, Gamma, Posterior, Stats, ViewPosterior
+from .w_moments import feature_gamma, weights_trace
 
 
 def variance_explained(posterior: Posterior, stats: Stats, spec: ModelSpec) -> np.ndarray:
@@ -61,7 +61,7 @@ def largest_share(posterior: Posterior, stats: Stats) -> np.ndarray:
 
 
 def gained_nats(posterior: Posterior, stats: Stats, spec: ModelSpec) -> np.ndarray:
-    """About how much each learned factor adds to the log-likelihood, (K,): ½ Σ_d tau_d <w_dk>² Σ_n z_nk², times the weights.
+    """About how much each factor adds to the log-likelihood, (K,): ½ Σ_d tau_d <w_dk>² Σ_n z_nk², times the weights.
 
     At the optimum the squares that a factor takes from the residuals are those of what it says, z w.
     """
@@ -98,6 +98,24 @@ def feature_relevance(view: ViewPosterior, spec: ViewSpec) -> np.ndarray:
     return np.sum(view.w_second[:, :k] * view.alpha.mean, axis=1) / max(k, 1)
 
 
+def effect_variances(posterior: Posterior, spec: ModelSpec, products: np.ndarray) -> list[np.ndarray]:
+    """Of what covariates do to the features of each view, (D, C); `products` is Σ c cᵀ of the training rows.
+
+    q(w_d, a_d) knows a_d given the factors. These are not known apart from it: z − E c with a_d + Eᵀw_d fits as well,
+    and only the prior of z holds E (`rotation.without_covariates`), row k of it with the precision Σ c cᵀ + κ G_kk. So
+    Var a_d = Σ_d + Σ_k <w_dk²> Var E_k: for one covariate about (1/tau_d + |w_d|²)/Σ c², as in a regression on it.
+    """
+    k = posterior.n_components
+    held = np.zeros(k)
+    for m in spec.learned:
+        view, view_spec = posterior.views[m], spec.views[m]
+        held += view_spec.weight * EFFECT_PRECISION * (feature_gamma(view, view_spec) @ view.w_second[:, :k])
+    own = np.eye(len(products))
+    of_shear = np.diagonal(np.linalg.inv(products + held[:, None, None] * own), axis1=1, axis2=2)  # (K, C)
+    views = (posterior.views[m] for m in spec.learned)
+    return [(v.w_second - v.w_mean**2)[:, k:] + v.w_second[:, :k] @ of_shear for v in views]
+
+
 def influence(posterior: Posterior, spec: ModelSpec, target: int, rows: list[int] | None = None) -> list[np.ndarray]:
     """How far one standard deviation of each feature moves the target's <x> (or some rows of it), (D,); itself 0.
 
@@ -105,7 +123,7 @@ def influence(posterior: Posterior, spec: ModelSpec, target: int, rows: list[int
     moves it by the vector C_d = w_m tau_d <W_t> Σ_z <w_d>. This is |C_d| times the deviation of d in these units.
     """
     messages = make_messages(posterior, spec, [ColumnGroups.single(view.n_features) for view in spec.views])
-    seen = np.array([float(m != target) for m in range(len(spec.views))])
+    seen = np.array([float(m != target) for m in range(len(spec.views))])  # the covariates always are
     in_no_group = np.zeros(spec.n_groups)
     cov = z_covariance(np.concatenate([seen, in_no_group])[None], messages).cov[0]
     moves = messages.views[target].w_mean[slice(None) if rows is None else rows] @ cov

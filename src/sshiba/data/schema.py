@@ -9,8 +9,9 @@ from typing import Any
 import numpy as np
 
 from ..core.coded import CodedView
-from ..core.spec import ModelSpec, Priors, view_spec
+from ..core.spec import ModelSpec, Priors, known_view, view_spec
 from .coding import Coding
+from .covariates import ENTRY, Covariates
 from .types import View
 
 ROUNDING = 1e-10  # of a feature's scale: sums in another order differ by less
@@ -24,6 +25,7 @@ class Schema:
     codings: dict[str, Coding]
     inferred: dict[str, str] = field(default_factory=dict)  # name -> why the view got its type
     columns: tuple = ()  # of the one table that the views were made of, in its order; of several views none
+    covariates: Covariates | None = None  # known inputs beside the views
 
     @property
     def one_table(self) -> bool:
@@ -49,9 +51,8 @@ class Schema:
 
     def codes_alike(self, other: Schema) -> bool:
         """Were both learned from the same values? Then all that was learned is the same, but for rounding."""
-        if list(self.codings) != list(other.codings):
-            return False
-        return all(
+        mine, theirs = self.all_codings, other.all_codings
+        return list(mine) == list(theirs) and all(
             a.features == b.features
             and a.levels == b.levels
             and a.ordered == b.ordered
@@ -61,8 +62,13 @@ class Schema:
             and np.array_equal(a.observed_per_feature, b.observed_per_feature)
             and bool(np.all(np.abs(a.centre - b.centre) <= ROUNDING * a.scale))
             and bool(np.all(np.abs(a.scale - b.scale) <= ROUNDING * a.scale))
-            for a, b in zip(self.codings.values(), other.codings.values())
+            for a, b in zip(mine.values(), theirs.values())
         )
+
+    @property
+    def all_codings(self) -> dict[str, Coding]:
+        """Those of the views, and last that of the covariates: as the model's views are."""
+        return self.codings if self.covariates is None else {**self.codings, ENTRY: self.covariates.coding}
 
     @property
     def labels_by_column(self) -> dict[Any, tuple | None]:
@@ -111,8 +117,12 @@ class Schema:
                 held=view.held_noise(coding),
             )
             views.append(one)
+        if self.covariates is not None:
+            views.append(known_view(ENTRY, self.covariates.width))
         return ModelSpec(tuple(views), mean_field=missing == "mean-field")
 
     def log_jacobian(self, data: Mapping[str, CodedView]) -> float:
         """log p(user's units) = log p(model's units) − this."""
-        return sum(self.types[name].log_jacobian(view, self.codings[name]) for name, view in data.items())
+        return sum(
+            self.types[name].log_jacobian(view, self.codings[name]) for name, view in data.items() if name in self.types
+        )

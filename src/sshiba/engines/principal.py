@@ -16,7 +16,6 @@ from ..core.state import Array, LatentX
 from ..core.threads import in_threads
 from .gram import Cross, Gram, static_columns
 
-
 SINGULAR = 1e-10  # share of a covariate, or of the squares of a feature, that is rounding
 
 

@@ -30,7 +30,7 @@ def write_mofa(fit: Fitted, path: str | Path) -> None:
         file[f"samples/{GROUP}"] = np.array([str(label) for label in fit.index], dtype=text)
         file[f"expectations/Z/{GROUP}"] = fit.factors.T
         shares = 100 * fit.r2
-        file[f"variance_explained/r2_per_factor/{GROUP}"] = shares[:-1].T
+        file[f"variance_explained/r2_per_factor/{GROUP}"] = shares[: fit.n_components].T
         file[f"variance_explained/r2_total/{GROUP}"] = shares[-1]
         file["training_stats/elbo"] = fit.elbo_path
         file["training_stats/number_factors"] = np.full(len(fit.elbo_path), fit.n_components)
@@ -42,7 +42,7 @@ def write_mofa(fit: Fitted, path: str | Path) -> None:
             coding = fit.schema.codings[name]
             key = name.replace("/", "_")
             file[f"features/{key}"] = np.array([f"{feature}" for feature in coding.latent_names], dtype=text)
-            file[f"expectations/W/{key}"] = view.w_mean.T
+            file[f"expectations/W/{key}"] = view.w_mean[:, : fit.n_components].T
             file[f"intercepts/{key}/{GROUP}"] = view.b_mean
             unknown = (len(fit.factors), coding.width)
             file.create_dataset(f"data/{key}/{GROUP}", unknown, "f4", fillvalue=np.nan, compression="gzip", chunks=True)

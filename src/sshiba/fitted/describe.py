@@ -9,12 +9,14 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from ..core.explained import feature_relevance
+from ..core.explained import effect_variances, feature_relevance
 from ..core.predictive import noise_variance
 from ..data.coding import labelled_frame
 from ..fitting.restarts import Restart, best_place
 from .fitted import Fitted
 from .search import Candidate, Search
+
+WIDTH = 1.959964  # standard deviations on either side of a mean that hold 95 % of a normal distribution
 
 
 def attributes(fit: Fitted) -> dict[str, Any]:
@@ -25,6 +27,7 @@ def attributes(fit: Fitted) -> dict[str, Any]:
     factors, factors_std = fit.factors, fit.factors_std
     return {
         **{name: {view: own[name] for view, own in of_views.items()} for name in next(iter(of_views.values()))},
+        "covariate_effects_": covariate_effects(fit),
         "n_components_": fit.n_components,
         "views_": dict(fit.schema.types),
         "feature_names_in_": {name: list(coding.features) for name, coding in codings.items()},
@@ -60,10 +63,11 @@ def view_attributes(fit: Fitted, name: str) -> dict[str, Any]:
     """The fitted attributes of one view: arrays, or frames and series by name where the view was labelled."""
     place, coding = fit.schema.place(name), fit.schema.codings[name]
     view, spec = fit.posterior.views[place], fit.spec.views[place]
-    scale = coding.scale[:, None]
+    scale, learned = coding.scale[:, None], slice(fit.n_components)
+    variance = np.maximum(view.w_second - view.w_mean**2, 0.0)
     by_feature_and_factor = {
-        "weights_": view.w_mean * scale,
-        "weights_std_": np.sqrt(np.maximum(view.w_second - view.w_mean**2, 0.0)) * scale,
+        "weights_": view.w_mean[:, learned] * scale,
+        "weights_std_": np.sqrt(variance[:, learned]) * scale,
     }
     by_feature = {
         "bias_": coding.centre + coding.scale * view.b_mean,
@@ -107,7 +111,27 @@ def search_table(search: Search) -> pd.DataFrame:
 
 def r2_table(fit: Fitted) -> pd.DataFrame:
     """Factors, and all of them, x views."""
-    return pd.DataFrame(fit.r2, index=[*fit.factor_names, "all"], columns=list(fit.schema.types))
+    return pd.DataFrame(fit.r2, index=fit.r2_names, columns=list(fit.schema.types))
+
+
+def covariate_effects(fit: Fitted) -> pd.DataFrame | None:
+    """What a unit of each covariate does to each feature: effect, deviation and 95 % interval; None without any.
+
+    In the units of the data, of latent views in those of x; of a label against the first label of its column.
+    """
+    known = fit.schema.covariates
+    if known is None:
+        return None
+    tables, variances = [], effect_variances(fit.posterior, fit.spec, known.products)
+    for view, variance, (name, coding) in zip(fit.posterior.views, variances, fit.schema.codings.items()):
+        unit = coding.scale[:, None] / known.coding.scale
+        effect, std = view.w_mean[:, fit.n_components :] * unit, np.sqrt(variance) * unit
+        rows = {"effect": effect, "std": std, "low": effect - WIDTH * std, "high": effect + WIDTH * std}
+        index = pd.MultiIndex.from_product(
+            [[name], list(coding.latent_names), list(known.terms)], names=["view", "feature", "covariate"]
+        )
+        tables.append(pd.DataFrame({column: values.ravel() for column, values in rows.items()}, index=index))
+    return pd.concat(tables)
 
 
 def views_table(fit: Fitted) -> pd.DataFrame:

@@ -59,7 +59,8 @@ def elbo_data(model: FittedModel) -> pd.DataFrame:
 
 def variance_explained_data(model: FittedModel) -> pd.DataFrame:
     """The share of each view's variance that each factor explains alone, factors x views."""
-    return r2_table(fitted_of(model)).drop(index="all").rename_axis("factor")
+    fit = fitted_of(model)
+    return r2_table(fit).loc[fit.factor_names].rename_axis("factor")
 
 
 def factor_relevance_data(model: FittedModel) -> pd.DataFrame:
