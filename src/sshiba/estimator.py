@@ -8,6 +8,7 @@ import warnings
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import nullcontext
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -39,6 +40,7 @@ from .fitted.annotating import write_to
 from .fitted.answers import Answers
 from .fitted.describe import attributes
 from .fitted.fitted import Fitted, fitted_of, make_fitted
+from .fitted.sample_groups import explained_by_group, labels_of
 from .fitted.search import (
     ALL,
     FEWEST,
@@ -79,6 +81,10 @@ class SSHIBA(BaseEstimator):
         one DataFrame, or entries beside the views (all their columns), or columns of the entry "covariates". Their
         effects are N(0, 100) in standard deviations; labels are dummies, against the first of them. New rows need them
         again. `covariate_effects_` says what they do.
+    sample_groups : name, optional
+        A column of labels of the one DataFrame, or an entry of labels beside the views, such as a cohort: factors are
+        shared, but each has an activity of its own in every group, `activity_`, and each group has its intercepts
+        (a covariate of that name). New rows of an unseen group, or without one, are taken as the average row.
     n_init : int
         Starts; the one with the highest log evidence is kept, or with the highest bound where that is not known.
     start : "principal" or "random"
@@ -132,7 +138,7 @@ class SSHIBA(BaseEstimator):
         The bound at the end of the fit, in nats.
     log_evidence_ : float or None
         The bound corrected for most of what it loses: an estimate, to compare models of the same data by. None with
-        labels and under missing="mean-field".
+        labels, covariates or groups of samples, and under missing="mean-field".
 
     All others are in the documentation, docs/api.md.
     """
@@ -150,6 +156,7 @@ class SSHIBA(BaseEstimator):
         n_components: int = 50,
         views: Mapping[str, View] | None = None,
         covariates: Any = None,
+        sample_groups: Any = None,
         n_init: int = 1,
         start: str = "principal",
         max_iter: int = 2000,
@@ -173,6 +180,7 @@ class SSHIBA(BaseEstimator):
         self.n_components = n_components
         self.views = views
         self.covariates = covariates
+        self.sample_groups = sample_groups
         self.n_init = n_init
         self.start = start
         self.max_iter = max_iter
@@ -279,7 +287,8 @@ class SSHIBA(BaseEstimator):
         """The training rows; a progress bar where they are read from elsewhere."""
         self._reads = ReadCount()
         with ReadingBar(self._reads) if self.verbose else nullcontext():
-            return read_training(views, self.views, self.dtype, self.max_memory, self._reads, self.covariates)
+            beside = (self.covariates, self.sample_groups)
+            return read_training(views, self.views, self.dtype, self.max_memory, self._reads, *beside)
 
     def _read_again(self, fit: Fitted, views: Any) -> tuple[Schema, dict[str, AnyView], pd.Index]:
         """The data of an interrupted fit, and no others, as the same views."""
@@ -331,9 +340,9 @@ class SSHIBA(BaseEstimator):
         spec = choice.spec(lambda priors: schema.model_spec(len(index), priors, self.missing))
         limit = memory_limit(self.max_memory)
 
-        def rows_of(missing: str) -> Rows:
-            device = self._device_for(coded)
-            return make_rows(coded, spec, n_components, missing, self.engine, device=device, max_memory=limit)
+        def rows_of(missing: str, data: Sequence[AnyView] = coded) -> Rows:
+            device = self._device_for(data)
+            return make_rows(data, spec, n_components, missing, self.engine, device=device, max_memory=limit)
 
         rows = rows_of(self.missing)
         logger.info("engine: %s", rows.describe())
@@ -383,6 +392,9 @@ class SSHIBA(BaseEstimator):
 
                 sharpness = find_sharpness(coded, spec, self.fitted_.posterior, out_of_time)
                 self._keep(replace(self.fitted_, sharpness=sharpness))
+                if spec.n_groups:
+                    shares = explained_by_group(coded, self.fitted_.posterior, partial(rows_of, self.missing))
+                    self._keep(replace(self.fitted_, groups=labels_of(coded), r2_by_group=shares))
         if restarts.interrupted:
             logger.warning(Problem("interrupted, the best state so far is kept", (Remedy.RESUME,)))
         elif not self.converged_:
@@ -590,6 +602,7 @@ class SSHIBA(BaseEstimator):
 SAME_MODEL = (
     "n_components",
     "covariates",
+    "sample_groups",
     "missing",
     "priors",
     "keep",
@@ -598,6 +611,7 @@ SAME_MODEL = (
 STORED_SETTINGS = (
     "n_components",
     "covariates",
+    "sample_groups",
     "n_init",
     "start",
     "max_iter",

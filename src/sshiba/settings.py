@@ -53,7 +53,14 @@ def check_settings(model: Any) -> None:
         raise kind(f"search must be 'auto', None or a list of Candidate(...), not {given!r}.")
     if a_list and (model.priors is not None or model.keep is not None):
         raise ValueError("search is a list of candidates, which have their own priors and keep: leave these None.")
-    plain_covariates(model.covariates)
+    named, groups = plain_covariates(model.covariates), model.sample_groups
+    if groups is not None and not isinstance(groups, str | int):
+        raise TypeError(
+            f"sample_groups must be the name of a column, or of an entry beside the views, not {groups!r}: "
+            "sample_groups='cohort'."
+        )
+    if named.get(groups) == "real":
+        raise ValueError(f"sample_groups={groups!r} holds labels, and cannot be a 'real' covariate, too.")
     memory_limit(model.max_memory)
     if model.engine not in ENGINES:
         raise ValueError(f"engine must be one of {ENGINES}, not {model.engine!r}.")

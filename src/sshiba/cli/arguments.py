@@ -53,6 +53,7 @@ class Fitting:
     levels: Sequence[str] = ()  # COLUMN=lowest,...,highest
     limits: Sequence[str] = ()  # COLUMN=lower,upper
     margin: Sequence[str] = ()  # KIND, or COLUMN=KIND
+    groups: str | None = None
     components: int = 50
     keep: str | None = None
     restarts: int = 1
@@ -67,9 +68,10 @@ class Fitting:
         """The model that is to be fitted to `given`."""
         views = with_levels(dict(parse_view(text, given) for text in self.view), self.levels, given)
         views = with_numbers(views, self.limits, self.margin, given)
-        model = SSHIBA(self.components, views or None, self.restarts, keep=self.keep, engine=self.engine())
+        model = SSHIBA(self.components, views or None, sample_groups=self.groups, keep=self.keep, engine=self.engine())
         limits = {"max_time": self.max_time, "max_memory": self.max_memory}
-        return model.set_params(random_state=self.seed, n_jobs=self.jobs, device=self.device, **limits)
+        starts = {"n_init": self.restarts, "random_state": self.seed, "n_jobs": self.jobs}
+        return model.set_params(**starts, device=self.device, **limits)
 
     def going_on(self, earlier: SSHIBA) -> SSHIBA:
         """An interrupted model, with what may be another now."""
@@ -158,6 +160,14 @@ OPTIONS: dict[type, dict[str, Any]] = {
             typer.Option(
                 help=f"KIND or COLUMN=KIND: the scale of columns of numbers, {', '.join(MARGINS)} (again for more).",
                 metavar="KIND",
+            ),
+        ],
+        "groups": Annotated[
+            str | None,
+            typer.Option(
+                help="Column with the group of each row, such as a cohort: factors are shared, each has an activity in "
+                "every group.",
+                metavar="COLUMN",
             ),
         ],
         "components": Annotated[int, typer.Option(min=1, help="The most factors.")],

@@ -32,7 +32,7 @@ def variance_explained(posterior: Posterior, stats: Stats, spec: ModelSpec) -> n
 
 
 def share_beside_covariates(posterior: Posterior, stats: Stats, spec: ModelSpec) -> np.ndarray:
-    """Of the variance that the covariates leave in each view, the share explained by each factor, and by all, (K + 1, M).
+    """Of the variance that the covariates leave in each view, the share that each factor explains, and all, (K + 1, M).
 
     With r = x − b − c a, a the effects: Σ r² − (r − z w)² = Σ 2 w·(r z) − w² <zz>, and Σ r z = Σ (x − b) z − <z c> a.
     """

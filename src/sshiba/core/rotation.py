@@ -161,8 +161,8 @@ def without_covariates(whole: Objective, k: int) -> tuple[np.ndarray, float]:
 
     z − E c in place of z, and a + Eᵀw in place of the effects a, leaves the fit as it is: R = [[I, E], [0, I]]. Of the
     bound −½ tr<(Z − CEᵀ)ᵀ(Z − CEᵀ)> − ½ κ Σ_m w_m Σ_d <gamma_d><|a_d + Eᵀw_d|²> depends on E, κ = EFFECT_PRECISION. It
-    is largest where E S_cc + κ G_zz E = S_zc − κ G_zc with S = <ZᵀZ> and G = Σ_m w_m G_m. In groups of samples z_k counts
-    a_sk times, so that each row of E has its own S; the activity, brought to its optimum after it, only gains by it.
+    is largest where E S_cc + κ G_zz E = S_zc − κ G_zc with S = <ZᵀZ> and G = Σ_m w_m G_m. In groups of samples z_k
+    counts a_sk times, so that each row of E has its own S; the activity, at its optimum after it, only gains by it.
     """
     groups, G = whole.groups, EFFECT_PRECISION * np.einsum("m,mjk->jk", whole.weight, whole.ww)
     activity = (groups.strength[:, None] / groups.rates)[:, :k]

@@ -30,12 +30,19 @@ from .wording import counted, first_few, quoted
 
 logger = logging.getLogger("sshiba")
 
+GROUPS = "groups of samples"  # what their labels are called among the rows
 ENTRY = "covariates"  # of a dict of views: where covariates that are named by their columns stand
 REAL, CATEGORICAL = "real", "categorical"
 MOST_CODES = 10  # whole numbers of at most so many values may be labels
 CHUNK_BYTES = 2**26
 
 Named = dict[Any, str | None]  # what the user names -> how it is taken, None: as its values say
+
+
+def known_inputs(covariates: Any, sample_groups: Any = None) -> Named:
+    """All that stands beside the views: the covariates, and the groups of samples, which have an intercept each."""
+    named = plain_covariates(covariates)
+    return named if sample_groups is None else {**named, sample_groups: CATEGORICAL}
 
 
 def plain_covariates(option: Any) -> Named:
@@ -121,16 +128,29 @@ class Covariate:
                 raise DataError(Problem(what))
             return column.to_numpy(dtype=np.float64, na_value=np.nan)[:, None]
         codes, labels = factorise(column, f"covariate {quoted(self.name)}")
-        place_of = {level: place for place, level in enumerate(self.levels)}
-        unseen = [label for label in labels if label not in place_of]
+        unseen = [label for label in labels if label not in self.levels]
         if unseen:
             n = int(np.isin(codes, [labels.index(label) for label in unseen]).sum())
             what = f"covariate {quoted(self.name)}: {first_few(unseen)} unseen in training, {counted(n, 'row')}"
             warnings.warn(f"{what} taken at the average.", UserWarning, stacklevel=3)
-        places = np.array([place_of.get(label, -1) for label in labels] + [-1])[codes]
+        places = self.places(column)
         dummies = (places[:, None] == np.arange(1, len(self.levels))).astype(np.float64)
         dummies[places < 0] = np.nan
         return dummies
+
+    def places(self, column: pd.Series) -> np.ndarray:
+        """The place of each row's label among `levels`, (n,), -1 where it is missing or training never saw it."""
+        codes, labels = factorise(column, f"covariate {quoted(self.name)}")
+        place_of = {level: place for place, level in enumerate(self.levels or ())}
+        return np.array([place_of.get(label, -1) for label in labels] + [-1])[codes]
+
+    def labels(self, frames: Mapping[str, pd.DataFrame], n_rows: int) -> CodedView:
+        """The places of n rows, as the model has groups of samples: missing where a row is in none of them."""
+        places = np.full(n_rows, -1)
+        if self.entry in frames and self.column in frames[self.entry]:
+            places = self.places(frames[self.entry][self.column])
+        seen = places[:, None] >= 0
+        return CodedView(np.maximum(places, 0).astype(np.int32), None if seen.all() else seen)
 
 
 @dataclass(frozen=True)
@@ -153,17 +173,21 @@ class Covariates:
     def names(self) -> list:
         return [own.name for own in self.columns]
 
-    @property
-    def entries(self) -> list[str]:
-        """Of a dict of views: those that are no views."""
-        return list(dict.fromkeys(own.entry for own in self.columns))
-
-    def encode(self, frames: Mapping[str, pd.DataFrame], n_rows: int, at_mean: bool = False) -> CodedView:
-        """Rows that are aligned, complete; `at_mean`: a column that is not given is taken at its mean."""
+    def encode(
+        self,
+        frames: Mapping[str, pd.DataFrame],
+        n_rows: int,
+        at_mean: bool = False,
+        groups: Covariate | None = None,
+    ) -> CodedView:
+        """Rows that are aligned, complete; `at_mean`: a column that is not given is taken at its mean, as that of the
+        groups of samples always is.
+        """
         absent = [own.name for own in self.columns if own.entry not in frames or own.column not in frames[own.entry]]
-        if absent and not at_mean:
+        needed = [name for name in absent if groups is None or name != groups.name]
+        if needed and not at_mean:
             raise ValueError(
-                f"the covariates {first_few(absent)} are missing: the model knows what they do, and needs them for new "
+                f"the covariates {first_few(needed)} are missing: the model knows what they do, and needs them for new "
                 "rows. Give them, or take them at their mean with covariates='mean'."
             )
         parts = []
@@ -177,6 +201,15 @@ class Covariates:
         plain = replace(self.coding, features=tuple(range(self.width)))
         return CodedView(Real().encode(values, ENTRY, plain, "float64").target, None)
 
+    def at_label(self, own: Covariate) -> np.ndarray:
+        """The terms of each label of one covariate, all others at their mean: (labels, C), standardised."""
+        at_mean = np.zeros((len(own.levels or ()), self.width))
+        places = [i for i, term in enumerate(self.terms) if term in own.terms]
+        if places:
+            dummies = np.eye(len(at_mean))[:, 1:]
+            at_mean[:, places] = (dummies - self.coding.centre[places]) / self.coding.scale[places]
+        return at_mean
+
 
 def _warn_missing(own: Covariate, column: pd.Series) -> None:
     n = int(column.isna().sum())
@@ -186,10 +219,10 @@ def _warn_missing(own: Covariate, column: pd.Series) -> None:
         warnings.warn(f"{what}.", UserWarning, stacklevel=4)
 
 
-def learn_covariates(
+def learn_columns(
     frames: Mapping[str, pd.DataFrame], parts: Mapping[str, list | None], named: Named, labelled: Iterable[str]
-) -> Covariates | None:
-    """How the covariates of training rows are coded, aligned frames by entry; None where they all are constant labels.
+) -> list[Covariate]:
+    """The covariates of training rows, aligned frames by entry, and their labels.
 
     `parts` is `parts_named`, `labelled` are the entries whose columns have names.
     """
@@ -201,6 +234,23 @@ def learn_covariates(
             columns.append(
                 _learn_column(frame[column], Covariate(entry, column, name), named.get(name, named.get(entry)))
             )
+    return columns
+
+
+def groups_among(columns: Sequence[Covariate], name: Any) -> Covariate | None:
+    """The column of the groups of samples; None where there are no groups."""
+    if name is None:
+        return None
+    found = [own for own in columns if own.entry == name or (own.entry == ENTRY and own.column == name)]
+    if len(found) != 1 or not found[0].levels:
+        raise ValueError(f"sample_groups={name!r} must be one column of labels, not {counted(len(found), 'column')}.")
+    return found[0]
+
+
+def learn_covariates(frames: Mapping[str, pd.DataFrame], columns: Sequence[Covariate]) -> Covariates | None:
+    """How they are coded; None where there are none, or all of them are constant labels."""
+    if not columns:
+        return None
     values = np.concatenate([own.numbers(frames[own.entry][own.column]) for own in columns], axis=1)
     terms = tuple(term for own in columns for term in own.terms)
     if not terms:

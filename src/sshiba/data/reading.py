@@ -26,7 +26,17 @@ from .border import as_views
 from .cells import read_numbers
 from .coding import Coding
 from .containers import Table, match_columns, read_table
-from .covariates import ENTRY, learn_covariates, parts_named, plain_covariates, refuse_name, whole_frame
+from .covariates import (
+    ENTRY,
+    GROUPS,
+    groups_among,
+    known_inputs,
+    learn_columns,
+    learn_covariates,
+    parts_named,
+    refuse_name,
+    whole_frame,
+)
 from .dask_sources import code_on_workers, learn_on_workers
 from .markers import is_text, suspects, tell_markers
 from .one_table import SplitTable, is_one_table, split_new, split_training
@@ -54,6 +64,7 @@ def read_training(
     max_memory: Any = None,
     reads: ReadCount | None = None,
     covariates: Any = None,
+    sample_groups: Any = None,
 ) -> tuple[Schema, dict[str, AnyView], pd.Index]:
     """Learn how to code the views, and code them; those that are too large for memory when they are needed.
 
@@ -68,14 +79,16 @@ def read_training(
     reads : ReadCount, optional
         Told of all rows that are read and not kept.
     covariates : as for `plain_covariates`
+    sample_groups : name of a column, or of an entry, of labels, optional
 
     Returns
     -------
     schema : Schema
-    data : dict of CodedView or StreamedView, all with the same rows; covariates are the last, in memory
+    data : dict of CodedView or StreamedView, all with the same rows; covariates, then the labels of groups of samples,
+        are the last, in memory
     index : the labels of these rows
     """
-    named = plain_covariates(covariates)
+    named = known_inputs(covariates, sample_groups)
     split = training_views(views, types, named)
     given, parts = split.types, parts_named(split.views, named)
     to_read, beside = apart(split.views, parts)
@@ -88,8 +101,9 @@ def read_training(
     index, rows = _align_all(tables, beside, training=True)
     frames = {entry: whole_frame(table, rows[entry]) for entry, table in beside.items()}
     labelled = [entry for entry, table in beside.items() if table.has_index]
-    known = learn_covariates(frames, parts, named, labelled) if parts else None
-    schema = Schema({}, {}, dict(split.reasons), split.columns, known)
+    columns = learn_columns(frames, parts, named, labelled)
+    known, groups = learn_covariates(frames, columns), groups_among(columns, sample_groups)
+    schema = Schema({}, {}, dict(split.reasons), split.columns, known, groups)
     tell_markers(
         {
             column if table.frame.shape[1] > 1 else name: own
@@ -124,16 +138,22 @@ def read_training(
         data[name] = streamed.gathered().take(rows[name]) if name in in_memory else streamed.at(rows[name])
     if known is not None:
         data[ENTRY] = known.encode(frames, len(index))
+    if groups is not None:
+        data[GROUPS] = groups.labels(frames, len(index))
     reads.per_pass = sum(table.n_rows * table.row_bytes for name, table in tables.items() if name not in in_memory)
     reads.n_bytes = 0
     return schema, data, index
 
 
 def read_in_memory(
-    views: Any, types: Mapping[str, Any] | None = None, dtype: Any = "float64", covariates: Any = None
+    views: Any,
+    types: Mapping[str, Any] | None = None,
+    dtype: Any = "float64",
+    covariates: Any = None,
+    sample_groups: Any = None,
 ) -> tuple[Schema, dict[str, CodedView], pd.Index]:
     """The same with all rows in memory, however many there are; the views alone."""
-    schema, data, index = read_training(views, types, dtype, np.inf, covariates=covariates)
+    schema, data, index = read_training(views, types, dtype, np.inf, None, covariates, sample_groups)
     kept = {name: view for name, view in data.items() if isinstance(view, CodedView) and name in schema.types}
     return schema, kept, index
 
@@ -268,8 +288,7 @@ def new_views(schema: Schema, given: Any) -> Mapping[str, Any]:
     if not schema.one_table:
         what = f"the model was fitted to several views, {first_few(schema.types, 10)}, and this is one table"
         raise DataTypeError(Problem(what, (Remedy.SEVERAL_VIEWS,)))
-    named = [] if schema.covariates is None else [own.column for own in schema.covariates.columns]
-    return split_new(given, schema.codings, schema.types, named)
+    return split_new(given, schema.codings, schema.types, [own.column for own in schema.known_columns])
 
 
 def read_new(
@@ -279,8 +298,9 @@ def read_new(
 
     `at_mean`: covariates that are not given are taken at their mean.
     """
-    known = schema.covariates
-    rest, beside = apart(views, [] if known is None else known.entries) if isinstance(views, Mapping) else (views, {})
+    known, groups = schema.covariates, schema.groups
+    entries = list(dict.fromkeys(own.entry for own in schema.known_columns))
+    rest, beside = apart(views, entries) if isinstance(views, Mapping) else (views, {})
     tables = _read_tables(rest, schema.types, allow_no_rows=True) if rest or not beside else {}
     _check_names(tables, schema.types, "the data hold")
     index, rows = _align_all(tables, beside, training=False)
@@ -290,9 +310,11 @@ def read_new(
             coding = schema.codings[name]
             frame = match_columns(tables[name], coding, name, beside=True)
             data[name] = _encode(schema.types[name], tables[name], frame, name, coding, dtype).take(rows[name])
+    frames = {entry: whole_frame(table, rows[entry]) for entry, table in beside.items()}
     if known is not None:
-        frames = {entry: whole_frame(table, rows[entry]) for entry, table in beside.items()}
-        data[ENTRY] = known.encode(frames, len(index), at_mean)
+        data[ENTRY] = known.encode(frames, len(index), at_mean, groups)
+    if groups is not None:
+        data[GROUPS] = groups.labels(frames, len(index))
     return data, index
 
 

@@ -10,8 +10,9 @@ import numpy as np
 
 from ..core.coded import CodedView
 from ..core.spec import ModelSpec, Priors, known_view, view_spec
+from ..core.state import Gamma
 from .coding import Coding
-from .covariates import ENTRY, Covariates
+from .covariates import ENTRY, Covariate, Covariates
 from .types import View
 
 ROUNDING = 1e-10  # of a feature's scale: sums in another order differ by less
@@ -26,6 +27,19 @@ class Schema:
     inferred: dict[str, str] = field(default_factory=dict)  # name -> why the view got its type
     columns: tuple = ()  # of the one table that the views were made of, in its order; of several views none
     covariates: Covariates | None = None  # known inputs beside the views
+    groups: Covariate | None = None  # that of them whose labels are the groups of samples
+
+    @property
+    def known_columns(self) -> tuple[Covariate, ...]:
+        """The columns beside the views; one of a single group has no effect, and is no covariate."""
+        columns = () if self.covariates is None else self.covariates.columns
+        alone = self.groups is not None and self.groups.name not in [own.name for own in columns]
+        return (*columns, self.groups) if alone and self.groups is not None else columns
+
+    @property
+    def group_names(self) -> tuple:
+        """The labels of the groups of samples, in the model's order."""
+        return () if self.groups is None or self.groups.levels is None else self.groups.levels
 
     @property
     def one_table(self) -> bool:
@@ -52,17 +66,21 @@ class Schema:
     def codes_alike(self, other: Schema) -> bool:
         """Were both learned from the same values? Then all that was learned is the same, but for rounding."""
         mine, theirs = self.all_codings, other.all_codings
-        return list(mine) == list(theirs) and all(
-            a.features == b.features
-            and a.levels == b.levels
-            and a.ordered == b.ordered
-            and a.at_limits == b.at_limits
-            and list(map(str, a.margins)) == list(map(str, b.margins))
-            and a.beside == b.beside
-            and np.array_equal(a.observed_per_feature, b.observed_per_feature)
-            and bool(np.all(np.abs(a.centre - b.centre) <= ROUNDING * a.scale))
-            and bool(np.all(np.abs(a.scale - b.scale) <= ROUNDING * a.scale))
-            for a, b in zip(mine.values(), theirs.values())
+        return (
+            list(mine) == list(theirs)
+            and self.group_names == other.group_names
+            and all(
+                a.features == b.features
+                and a.levels == b.levels
+                and a.ordered == b.ordered
+                and a.at_limits == b.at_limits
+                and list(map(str, a.margins)) == list(map(str, b.margins))
+                and a.beside == b.beside
+                and np.array_equal(a.observed_per_feature, b.observed_per_feature)
+                and bool(np.all(np.abs(a.centre - b.centre) <= ROUNDING * a.scale))
+                and bool(np.all(np.abs(a.scale - b.scale) <= ROUNDING * a.scale))
+                for a, b in zip(mine.values(), theirs.values())
+            )
         )
 
     @property
@@ -119,7 +137,8 @@ class Schema:
             views.append(one)
         if self.covariates is not None:
             views.append(known_view(ENTRY, self.covariates.width))
-        return ModelSpec(tuple(views), mean_field=missing == "mean-field")
+        activity = Gamma(*map(np.asarray, priors.activity))
+        return ModelSpec(tuple(views), missing == "mean-field", len(self.group_names), activity)
 
     def log_jacobian(self, data: Mapping[str, CodedView]) -> float:
         """log p(user's units) = log p(model's units) − this."""

@@ -19,7 +19,7 @@ from sklearn.model_selection import KFold, StratifiedKFold
 
 from ..core.random import seed_sequence
 from ..data.coding import Coding
-from ..data.covariates import plain_covariates
+from ..data.covariates import known_inputs
 from ..data.one_table import same_name
 from ..data.reading import read_in_memory, training_views
 from ..data.sampling import MOST_ROWS, draw_sample
@@ -96,12 +96,12 @@ def tune(
     if scoring not in SCORES:
         raise ValueError(f"scoring must be one of {SCORES}, not {scoring!r}.")
     sample = draw_sample(views, max_rows, model.max_memory, random_state).views
-    split = training_views(sample, model.views, plain_covariates(model.covariates))
+    split = training_views(sample, model.views, known_inputs(model.covariates, model.sample_groups))
     views = split.views
     target = view_of(target, views) if split.columns else target
     if target not in views:
         raise ValueError(f"unknown target {target!r}; the views are {list(views)}.")
-    schema, data, index = read_in_memory(views, split.types, model.dtype, model.covariates)
+    schema, data, index = read_in_memory(views, split.types, model.dtype, model.covariates, model.sample_groups)
     if scoring == "auc" and (not schema.types[target].has_probabilities or schema.codings[target].ordered):
         kind = type(schema.types[target]).__name__
         raise ValueError(f"view {target!r} is {kind} and has no AUC; use scoring='log-likelihood'.")
@@ -114,7 +114,7 @@ def tune(
     for candidate in candidates:
         types = {**schema.types, target: candidate.views[target]}
         if not same_limits(types[target], schema.types[target]):
-            own, rows, _ = read_in_memory(views, types, model.dtype, model.covariates)
+            own, rows, _ = read_in_memory(views, types, model.dtype, model.covariates, model.sample_groups)
             refuse_other_features(coding, own.codings[target], target)
             seen = seen & tellable_cells(rows[target], types[target], own.codings[target])
     folds = list(_folds(seen, data[target].target, hide, n_folds, random_state))

@@ -104,6 +104,7 @@ def pack(fit: Fitted) -> tuple[dict[str, Any], dict[str, np.ndarray]]:
             for name, coding in schema.codings.items()
         ],
         "covariates": None if schema.covariates is None else pack_covariates(schema.covariates),
+        "sample_groups": None if schema.groups is None else pack_covariate(schema.groups),
         "index": tagged_index(fit.index),
         "result": {
             "elbo": fit.elbo,
@@ -122,6 +123,10 @@ def pack(fit: Fitted) -> tuple[dict[str, Any], dict[str, np.ndarray]]:
         arrays |= {f"{i}.{name}": array for name, array in pack_posterior(view).items()}
     if schema.covariates is not None:
         arrays["covariates"] = schema.covariates.products
+    if schema.groups is not None:
+        found = {"groups": fit.groups, "r2_by_group": fit.r2_by_group}
+        found |= {f"activity.{f.name}": getattr(fit.posterior.activity, f.name) for f in fields(Gamma)}
+        arrays |= {name: array for name, array in found.items() if array is not None}
     return header, {name: np.ascontiguousarray(array) for name, array in arrays.items()}
 
 
@@ -138,8 +143,11 @@ def unpack(header: dict[str, Any], arrays: dict[str, np.ndarray]) -> Fitted:
         known = unpack_covariates(header["covariates"], own, arrays["covariates"])
         views.append(unpack_posterior(own, known.width))
     inferred = {entry["name"]: entry["inferred"] for entry in header["views"] if entry["inferred"] is not None}
-    schema = Schema(types, codings, inferred, unpack_columns(header, codings), known)
-    posterior, choice, search = Posterior(tuple(views)), unpack_candidate(header["choice"]), header["search"]
+    groups = None if header.get("sample_groups") is None else unpack_covariate(header["sample_groups"])
+    schema = Schema(types, codings, inferred, unpack_columns(header, codings), known, groups)
+    activity = {} if groups is None else {"activity": Gamma(arrays["activity.shape"], arrays["activity.rate"])}
+    posterior = Posterior(tuple(views), **activity)
+    choice, search = unpack_candidate(header["choice"]), header["search"]
     settings, result = unpack_settings(header["settings"]), header["result"]
     n_rows = header["n_rows"]
     fit = Fitted(
@@ -151,6 +159,8 @@ def unpack(header: dict[str, Any], arrays: dict[str, np.ndarray]) -> Fitted:
         factors=arrays["factors"],
         factors_std=arrays["factors_std"],
         r2=arrays["r2"],
+        groups=arrays.get("groups"),
+        r2_by_group=arrays.get("r2_by_group"),
         elbo=result["elbo"],
         log_evidence=result.get("log_evidence"),
         elbo_path=arrays["elbo_path"],
@@ -178,6 +188,12 @@ def check_sizes(fit: Fitted, n_rows: int) -> None:
         (fit.r2.shape, (len(fit.r2_names), n_views)),
         ((len(fit.sharpness),), (n_views,)),
     ]
+    n_groups, activity = len(fit.schema.group_names), fit.posterior.activity
+    sizes += [(array.shape, (n_groups, n_components)) for array in (activity.shape, activity.rate)]
+    if fit.groups is not None:
+        sizes.append((fit.groups.shape, (n_rows,)))
+    if fit.r2_by_group is not None:
+        sizes.append((fit.r2_by_group.shape, (n_groups, n_components + 1, n_views)))
     for coding, view, spec in zip(fit.schema.all_codings.values(), fit.posterior.views, fit.spec.views):
         n_features, n_gammas = coding.width, int(spec.relevance.max()) + 1
         n_noises = 1 if spec.tau_prior is None else spec.tau_prior.shape.size
@@ -204,7 +220,9 @@ def unpack_columns(header: Mapping[str, Any], codings: Mapping[str, Coding]) -> 
 
 def pack_settings(settings: Mapping[str, Any]) -> dict[str, Any]:
     """Those of the estimator; priors and candidates as dicts."""
-    packed = {name: plain(value) for name, value in settings.items() if name not in ("priors", "search", "covariates")}
+    apart = ("priors", "search", "covariates", "sample_groups")
+    packed = {name: plain(value) for name, value in settings.items() if name not in apart}
+    packed["sample_groups"] = tagged(settings["sample_groups"])
     priors, search, covariates = settings["priors"], settings["search"], settings["covariates"]
     packed["covariates"] = covariates and [[tagged(name), kind] for name, kind in covariates.items()]
     packed["priors"] = None if priors is None else asdict(priors)
@@ -217,6 +235,7 @@ def unpack_settings(stored: Mapping[str, Any]) -> dict[str, Any]:
     return {
         **stored,
         "covariates": covariates and {untagged(name): kind for name, kind in covariates},
+        "sample_groups": untagged(stored["sample_groups"]) if "sample_groups" in stored else None,
         "priors": None if priors is None else unpack_priors(priors),
         "search": [unpack_candidate(c) for c in search] if isinstance(search, list) else search,
     }
@@ -232,7 +251,8 @@ def unpack_search(stored: Mapping[str, Any]) -> Search:
 
 
 def unpack_priors(stored: Mapping[str, Any]) -> Priors:
-    pairs = {name: (float(stored[name][0]), float(stored[name][1])) for name in ("alpha", "tau", "gamma")}
+    names = [name for name in ("alpha", "tau", "gamma", "activity") if name in stored]  # the last is a later one
+    pairs = {name: (float(stored[name][0]), float(stored[name][1])) for name in names}
     return Priors(**pairs, noise_floor=float(stored["noise_floor"]))
 
 
@@ -327,28 +347,25 @@ def unpack_coding(entry: dict[str, Any], arrays: dict[str, np.ndarray]) -> Codin
 
 
 def pack_covariates(known: Covariates) -> dict[str, Any]:
-    columns = [
-        {
-            "entry": own.entry,
-            "column": tagged(own.column),
-            "name": tagged(own.name),
-            "levels": None if own.levels is None else [tagged(level) for level in own.levels],
-        }
-        for own in known.columns
-    ]
-    return {"columns": columns, **pack_coding(known.coding)}
+    return {"columns": [pack_covariate(own) for own in known.columns], **pack_coding(known.coding)}
+
+
+def pack_covariate(own: Covariate) -> dict[str, Any]:
+    return {
+        "entry": own.entry,
+        "column": tagged(own.column),
+        "name": tagged(own.name),
+        "levels": None if own.levels is None else [tagged(level) for level in own.levels],
+    }
+
+
+def unpack_covariate(own: dict[str, Any]) -> Covariate:
+    levels = None if own["levels"] is None else tuple(untagged(level) for level in own["levels"])
+    return Covariate(str(own["entry"]), untagged(own["column"]), untagged(own["name"]), levels)
 
 
 def unpack_covariates(entry: dict[str, Any], arrays: dict[str, np.ndarray], products: np.ndarray) -> Covariates:
-    columns = tuple(
-        Covariate(
-            str(own["entry"]),
-            untagged(own["column"]),
-            untagged(own["name"]),
-            None if own["levels"] is None else tuple(untagged(level) for level in own["levels"]),
-        )
-        for own in entry["columns"]
-    )
+    columns = tuple(unpack_covariate(own) for own in entry["columns"])
     known = Covariates(columns, unpack_coding(entry, arrays), products)
     if products.shape != (known.width, known.width) or [term for own in columns for term in own.terms] != list(
         known.terms

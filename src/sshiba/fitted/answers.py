@@ -21,7 +21,7 @@ from ..core.sparse_rows import CentredSparse
 from ..core.spec import ModelSpec, ViewSpec
 from ..data.border import answers_in_kind, as_views, fills_in_kind, has_row_names
 from ..data.coding import labelled_frame
-from ..data.covariates import ENTRY
+from ..data.covariates import ENTRY, GROUPS
 from ..data.dask_answers import add_up_parts, in_partitions
 from ..data.giving_back import fill, probabilities_to_user, std_to_user, to_user
 from ..data.one_table import columns_absent_from, is_one_table, merge_columns, same_name, whole_table
@@ -33,6 +33,7 @@ from ..engines import Rows, make_rows
 from .draws import draw_rows
 from .fitted import Fitted
 from .inference import infer_factors, log_likelihood, predict_views, unweighted
+from .sample_groups import labels_of
 
 logger = logging.getLogger("sshiba")
 
@@ -191,14 +192,15 @@ class Answers:
             raise ValueError(f"n must be a whole number of rows, not {n!r}.")
         rng = np.random.default_rng(seed_sequence(random_state))
         device = device_or_host(self.fit.settings["device"])
-        schema, known = self.fit.schema, None
+        schema, known, labels = self.fit.schema, None, None
         index: pd.Index = pd.RangeIndex(n)
         if covariates is not None:
             data, index = self.read(covariates)
             known = data[ENTRY].target if ENTRY in data else None
-            if known is None or len(index) != n:
+            labels = labels_of([data[GROUPS]]) if GROUPS in data else None
+            if (known is None and labels is None) or len(index) != n:
                 raise ValueError(f"covariates must be those of the model, of {n} rows.")
-        drawn = draw_rows(self.fit.posterior, self.fit.spec, int(n), rng, self.fit.sharpness, device, known)
+        drawn = draw_rows(self.fit.posterior, self.fit.spec, int(n), rng, self.fit.sharpness, device, known, labels)
         views = {name: to_user(schema, name, x, index, whole=True) for name, x in zip(schema.types, drawn)}
         return whole_table(views, schema.columns) if schema.one_table else views
 
@@ -240,6 +242,7 @@ class Answers:
             return CodedView(nothing(n, view.n_features), np.zeros((n, 1), dtype=bool))
 
         every = [data.get(view.name) or absent(view) for view in spec.views]
+        every += [data[GROUPS]] if spec.n_groups else []
         return make_rows(every, spec, self.fit.n_components, engine="memory", device=device)
 
     def _predicted(

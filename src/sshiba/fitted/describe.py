@@ -11,6 +11,7 @@ import pandas as pd
 
 from ..core.explained import effect_variances, feature_relevance
 from ..core.predictive import noise_variance
+from ..core.state import ViewPosterior
 from ..data.coding import labelled_frame
 from ..fitting.restarts import Restart, best_place
 from .fitted import Fitted
@@ -46,6 +47,9 @@ def attributes(fit: Fitted) -> dict[str, Any]:
         "factors_": labelled_frame(factors, fit.factor_names, fit.index) if any_labelled else factors,
         "factors_std_": labelled_frame(factors_std, fit.factor_names, fit.index) if any_labelled else factors_std,
         "r2_": r2_table(fit),
+        "activity_": activity_table(fit),
+        "bias_by_group_": bias_by_group(fit),
+        "r2_by_group_": r2_by_group_table(fit),
         "elbo_": fit.elbo,
         "log_evidence_": fit.log_evidence,
         "elbo_path_": fit.elbo_path,
@@ -112,6 +116,43 @@ def search_table(search: Search) -> pd.DataFrame:
 def r2_table(fit: Fitted) -> pd.DataFrame:
     """Factors, and all of them, x views."""
     return pd.DataFrame(fit.r2, index=fit.r2_names, columns=list(fit.schema.types))
+
+
+def activity_table(fit: Fitted) -> pd.DataFrame | None:
+    """Groups of samples x factors: the variance of each factor in each group, 1 on average over all training rows."""
+    if fit.schema.groups is None:
+        return None
+    names = pd.Index(list(fit.schema.group_names), name=fit.schema.groups.name)
+    return labelled_frame(1 / fit.posterior.activity.mean, fit.factor_names, names)
+
+
+def group_intercepts(fit: Fitted, view: ViewPosterior) -> np.ndarray:
+    """The intercepts of each group of samples in a view, other covariates at their mean: (S, D), the model's units."""
+    known, groups = fit.schema.covariates, fit.schema.groups
+    if known is None or groups is None:
+        return np.tile(view.b_mean, (len(fit.schema.group_names), 1))
+    return view.b_mean + known.at_label(groups) @ view.w_mean[:, fit.n_components :].T
+
+
+def bias_by_group(fit: Fitted) -> dict[str, pd.DataFrame] | None:
+    """The same of all views in the user's units: groups x features."""
+    if fit.schema.groups is None:
+        return None
+    names, out = pd.Index(list(fit.schema.group_names), name=fit.schema.groups.name), {}
+    for view, (name, coding) in zip(fit.posterior.views, fit.schema.codings.items()):
+        values = coding.centre + coding.scale * group_intercepts(fit, view)
+        out[name] = labelled_frame(values, coding.latent_index, names)
+    return out
+
+
+def r2_by_group_table(fit: Fitted) -> pd.DataFrame | None:
+    """(group, factor or all) x views: share of the variance within each group, about its own intercepts."""
+    if fit.schema.groups is None or fit.r2_by_group is None:
+        return None
+    rows = [list(fit.schema.group_names), [*fit.factor_names, "all"]]
+    index = pd.MultiIndex.from_product(rows, names=[fit.schema.groups.name, None])
+    shares = fit.r2_by_group.reshape(len(index), -1)
+    return pd.DataFrame(shares, index=index, columns=list(fit.schema.types))
 
 
 def covariate_effects(fit: Fitted) -> pd.DataFrame | None:

@@ -4,6 +4,7 @@ Every function takes `ax=` and returns the Axes it drew on.
 """
 
 from .draw import (
+    activity,
     calibration,
     elbo,
     factor_correlation,
@@ -13,10 +14,12 @@ from .draw import (
     imputation,
     overview,
     stability,
+    variance_by_group,
     variance_explained,
     weights,
 )
 from .numbers import (
+    activity_data,
     calibration_data,
     elbo_data,
     factor_correlation_data,
@@ -26,11 +29,14 @@ from .numbers import (
     imputation_data,
     overview_data,
     stability_data,
+    variance_by_group_data,
     variance_explained_data,
     weights_data,
 )
 
 __all__ = [
+    "activity",
+    "activity_data",
     "calibration",
     "calibration_data",
     "elbo",
@@ -49,6 +55,8 @@ __all__ = [
     "overview_data",
     "stability",
     "stability_data",
+    "variance_by_group",
+    "variance_by_group_data",
     "variance_explained",
     "variance_explained_data",
     "weights",

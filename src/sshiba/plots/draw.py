@@ -76,6 +76,26 @@ def variance_explained(model: FittedModel, ax: Axes | None = None) -> Axes:
     return ax
 
 
+def activity(model: FittedModel, ax: Axes | None = None) -> Axes:
+    """The variance of each factor in each group of samples, 1 on average over all training rows."""
+    table = numbers.activity_data(model)
+    if table.empty:
+        return _no_factors(ax, "Activity in groups of samples")
+    ax = _factor_heat(table, ax, "variance of the factor", "Activity in groups of samples")
+    ax.set_xticks(range(table.shape[1]), [_short(name, 14) for name in table])
+    return ax
+
+
+def variance_by_group(model: FittedModel, ax: Axes | None = None) -> Axes:
+    """The share of variance that each factor explains in each view within each group of samples."""
+    table = 100 * numbers.variance_by_group_data(model)
+    if table.empty:
+        return _no_factors(ax, "Variance explained in groups of samples")
+    ax = _factor_heat(table, ax, "% of variance explained", "Variance explained in groups of samples", least=1.0)
+    ax.set_xticks(range(table.shape[1]), ["\n".join(_short(name, 14) for name in pair) for pair in table])
+    return ax
+
+
 def factor_relevance(model: FittedModel, ax: Axes | None = None) -> Axes:
     """The prior variance that each factor's weights were given in each view, as a share of the view's largest."""
     table = numbers.factor_relevance_data(model)

@@ -13,9 +13,10 @@ from ..data.border import as_views
 from ..data.row_parts import holds_sources, row_parts
 from ..evaluate import Check, Stability, reliability
 from ..fitted.answers import Answers
-from ..fitted.describe import r2_table
+from ..fitted.describe import activity_table, r2_table
 from ..fitted.fitted import Fitted, FittedModel, fitted_of
 
+NO_GROUPS = "the model has no groups of samples: fit it with sample_groups=."
 LEVELS = np.linspace(0.05, 0.95, 19)  # of the intervals whose coverage is told
 WEIGHTS = ["feature", "factor", "weight", "std"]  # columns
 STABILITY = ["kind", "factor", "mean", "low", "high", "stable"]  # columns
@@ -61,6 +62,25 @@ def variance_explained_data(model: FittedModel) -> pd.DataFrame:
     """The share of each view's variance that each factor explains alone, factors x views."""
     fit = fitted_of(model)
     return r2_table(fit).loc[fit.factor_names].rename_axis("factor")
+
+
+def activity_data(model: FittedModel) -> pd.DataFrame:
+    """The variance of each factor in each group of samples, 1 on average over all training rows, factors x groups."""
+    fit = fitted_of(model)
+    table = activity_table(fit)
+    if table is None:
+        raise ValueError(NO_GROUPS)
+    return table.T.rename_axis("factor")
+
+
+def variance_by_group_data(model: FittedModel) -> pd.DataFrame:
+    """The share of variance that each factor explains alone within each group of samples, factors x (view, group)."""
+    fit = fitted_of(model)
+    if fit.r2_by_group is None:
+        raise ValueError(NO_GROUPS)
+    pairs = pd.MultiIndex.from_product([list(fit.schema.types), list(fit.schema.group_names)])
+    shares = np.moveaxis(fit.r2_by_group[:, : fit.n_components], 0, 2).reshape(fit.n_components, len(pairs))
+    return pd.DataFrame(shares, index=fit.factor_names, columns=pairs).rename_axis("factor")
 
 
 def factor_relevance_data(model: FittedModel) -> pd.DataFrame:

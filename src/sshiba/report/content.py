@@ -50,6 +50,8 @@ def content(fit: Fitted, sample: Sample, checks: dict[str, Check] | None, fracti
         "relevance": [_relevance(fit, name) for name in fit.schema.types],
         "provenance": {"words": sentences.provenance(fit), "settings": _settings(fit)},
     }
+    if fit.schema.groups is not None and fit.r2_by_group is not None:
+        parts["groups"] = _groups(fit)
     if sample.views is not None:
         parts["overview"] = _overview(fit, sample)
     if checks:
@@ -87,6 +89,18 @@ def _views(fit: Fitted, table: pd.DataFrame) -> list[list[str]]:
     return lines
 
 
+def _groups(fit: Fitted) -> dict[str, Any]:
+    """The activity of factors in groups of samples, and what they explain there."""
+    shares = numbers.variance_by_group_data(fit)
+    return {
+        "words": sentences.groups(fit),
+        "names": [str(name) for name in fit.schema.group_names],
+        "activity": rounded(numbers.activity_data(fit)),
+        "columns": [", ".join(map(str, pair)) for pair in shares],
+        "shares": rounded(shares),
+    }
+
+
 def _paths(fit: Fitted) -> list[list[list[float]]]:
     """The bounds of each restart below the best, thinned where there are thousands of sweeps."""
     out = []
@@ -118,7 +132,8 @@ def _weights(fit: Fitted) -> dict[str, Any]:
     total = sum(view.w_mean.size for view in fit.posterior.views)
     out = []
     for (name, coding), view in zip(fit.schema.codings.items(), fit.posterior.views):
-        mean, std = view.w_mean, np.sqrt(np.maximum(view.w_second - view.w_mean**2, 0.0))
+        mean = view.w_mean[:, : fit.n_components]
+        std = np.sqrt(np.maximum(view.w_second[:, : fit.n_components] - mean**2, 0.0))
         n = len(mean) if total <= MOST_WEIGHTS else max(1, int(len(mean) * MOST_WEIGHTS / total))
         kept = np.sort(np.argsort(-np.abs(mean).max(axis=1, initial=0.0), kind="stable")[:n])
         out.append(
@@ -170,7 +185,8 @@ def _colours(fit: Fitted, sample: Sample, rows: np.ndarray) -> list[dict[str, An
     given = answers.given(sample.views)
     index = answers.read(sample.views)[1] if sample.index is None else sample.index
     out = []
-    for name in sorted(given, key=lambda n: not fit.schema.codings[n].has_classes):
+    names = [name for name in given if name in fit.schema.codings]
+    for name in sorted(names, key=lambda n: not fit.schema.codings[n].has_classes):
         if is_sparse_view(given[name]):
             out += _sparse_colours(fit, read_sparse(given[name], name), name, index, fit.index[rows])
             continue
