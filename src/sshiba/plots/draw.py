@@ -92,7 +92,8 @@ def variance_by_group(model: FittedModel, ax: Axes | None = None) -> Axes:
     if table.empty:
         return _no_factors(ax, "Variance explained in groups of samples")
     ax = _factor_heat(table, ax, "% of variance explained", "Variance explained in groups of samples", least=1.0)
-    ax.set_xticks(range(table.shape[1]), ["\n".join(_short(name, 14) for name in pair) for pair in table])
+    pairs: list[Any] = table.columns.to_list()
+    ax.set_xticks(range(len(pairs)), ["\n".join(_short(name, 14) for name in pair) for pair in pairs])
     return ax
 
 

@@ -92,11 +92,12 @@ def _views(fit: Fitted, table: pd.DataFrame) -> list[list[str]]:
 def _groups(fit: Fitted) -> dict[str, Any]:
     """The activity of factors in groups of samples, and what they explain there."""
     shares = numbers.variance_by_group_data(fit)
+    pairs: list[Any] = shares.columns.to_list()
     return {
         "words": sentences.groups(fit),
         "names": [str(name) for name in fit.schema.group_names],
         "activity": rounded(numbers.activity_data(fit)),
-        "columns": [", ".join(map(str, pair)) for pair in shares],
+        "columns": [", ".join(str(name) for name in pair) for pair in pairs],
         "shares": rounded(shares),
     }
 
