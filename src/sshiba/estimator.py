@@ -74,11 +74,6 @@ class SSHIBA(BaseEstimator):
     views : mapping, optional
         View name -> `Real()`, `Binary()`, `Categorical()`, `Ordinal()` or `Count()`. Views that are not named are
         inferred, and logged. For one DataFrame also -> a column or a list of them, or (columns, type).
-    covariates : list of names, or mapping of name to "real" or "categorical", optional
-        Known inputs such as a batch or an age, which have effects in every view and so take no factor: columns of the
-        one DataFrame, or entries beside the views (all their columns), or columns of the entry "covariates". Their
-        effects are N(0, 100) in standard deviations; labels are dummies, against the first of them. New rows need them
-        again. `covariate_effects_` says what they do.
     n_init : int
         Starts; the one with the highest log evidence is kept, or with the highest bound where that is not known.
     start : "principal" or "random"
@@ -103,6 +98,11 @@ class SSHIBA(BaseEstimator):
         does so where a sweep takes less than about 50 milliseconds, no view selects features and none is sparse; None
         takes the fewest.
         A list is compared whatever the data. `search_` tells what was found.
+    covariates : list of names, or mapping of name to "real" or "categorical", optional
+        Known inputs such as a batch or an age, which have effects in every view and so take no factor: columns of the
+        one DataFrame, or entries beside the views (all their columns), or columns of the entry "covariates". Their
+        effects are N(0, 100) in standard deviations; labels are dummies, against the first of them. New rows need them
+        again. `covariate_effects_` says what they do.
     device : None, "cuda", "cuda:1", ... or "cpu"
         Where rows are processed: None with NumPy, or where the first tensor among the views is; else with PyTorch on
         one of its devices (extra `torch`). Fitted attributes are NumPy's. Restarts run one after another there. Where a
@@ -149,7 +149,6 @@ class SSHIBA(BaseEstimator):
         self,
         n_components: int = 50,
         views: Mapping[str, View] | None = None,
-        covariates: Any = None,
         n_init: int = 1,
         start: str = "principal",
         max_iter: int = 2000,
@@ -160,6 +159,7 @@ class SSHIBA(BaseEstimator):
         priors: Priors | None = None,
         keep: str | None = None,
         search: str | Sequence[Candidate] | None = "auto",
+        covariates: Any = None,
         device: str | None = None,
         engine: str = "auto",
         dtype: str = "float64",
@@ -172,7 +172,6 @@ class SSHIBA(BaseEstimator):
     ) -> None:
         self.n_components = n_components
         self.views = views
-        self.covariates = covariates
         self.n_init = n_init
         self.start = start
         self.max_iter = max_iter
@@ -183,6 +182,7 @@ class SSHIBA(BaseEstimator):
         self.priors = priors
         self.keep = keep
         self.search = search
+        self.covariates = covariates
         self.device = device
         self.engine = engine
         self.dtype = dtype

@@ -75,11 +75,12 @@ class Schema:
         """Of one table: column -> its labels, None where it has none."""
         if not self.one_table:
             return {}
+        beside = () if self.covariates is None else self.covariates.columns
         return {
             feature: coding.texts_of(place)
             for coding in self.codings.values()
             for place, feature in enumerate(coding.features)
-        }
+        } | {own.column: own.levels for own in beside}
 
     @property
     def ranges_by_column(self) -> dict[Any, tuple[float, float]]:

@@ -5,6 +5,7 @@ Every function takes `ax=` and returns the Axes it drew on.
 
 from .draw import (
     calibration,
+    covariate_effects,
     elbo,
     factor_correlation,
     factor_relevance,
@@ -18,6 +19,7 @@ from .draw import (
 )
 from .numbers import (
     calibration_data,
+    covariate_effects_data,
     elbo_data,
     factor_correlation_data,
     factor_relevance_data,
@@ -33,6 +35,8 @@ from .numbers import (
 __all__ = [
     "calibration",
     "calibration_data",
+    "covariate_effects",
+    "covariate_effects_data",
     "elbo",
     "elbo_data",
     "factor_correlation",

@@ -81,14 +81,15 @@ def search(found: Search) -> str:
 
 
 def variance(fit: Fitted) -> str:
-    names, r2 = [str(name) for name in fit.schema.types], fit.r2
-    if r2[:-1].max(initial=0.0) < NOTHING:
+    names, r2, k = [str(name) for name in fit.schema.types], fit.r2, fit.n_components
+    if r2[:k].max(initial=0.0) < NOTHING:
         return "No factor was found: what is seen of a row does not tell of its other cells."
     order = np.argsort(-r2[-1], kind="stable")[:MOST_NAMES]
     parts = [f"{r2[-1, m]:.0%} of {names[m]}" for m in (order if len(names) > MOST_NAMES else range(len(names)))]
-    alone, totals = r2[:-1], listed(parts + (["less of the others"] if len(names) > MOST_NAMES else []))
+    alone, totals = r2[:k], listed(parts + (["less of the others"] if len(names) > MOST_NAMES else []))
     factor, view = divmod(int(np.argmax(alone)), len(names))
-    words = f"Together {counted(len(alone), 'factor')} explain{'s' if len(alone) == 1 else ''} {totals} (variance). "
+    what = counted(k, "factor") + (" and the covariates" if fit.schema.covariates is not None else "")
+    words = f"Together {what} explain{'s' if what == '1 factor' else ''} {totals} (variance). "
     first, share = fit.factor_names[factor].capitalize(), f"{alone[factor, view]:.0%} of {names[view]}"
     words += f"{first} has the largest part of its own: {share}."
     if len(names) == 1:
@@ -97,6 +98,18 @@ def variance(fit: Fitted) -> str:
     shared, own = int((n_views > 1).sum()), int((n_views == 1).sum())
     reach = "reaches" if shared == 1 else "reach"
     return f"{words} {counted(shared, 'factor')} {reach} {SHARED:.0%} in two views or more, {own:,} in one view only."
+
+
+def effects(fit: Fitted, table: pd.DataFrame) -> str:
+    """Of covariates: what they explain, and the largest effect."""
+    known = fit.schema.covariates
+    assert known is not None
+    shares = fit.r2[-2]
+    first = [f"{share:.0%} of {name}" for name, share in zip(fit.schema.types, shares)][:MOST_NAMES]
+    clear = int(((table["low"] > 0) | (table["high"] < 0)).sum())
+    words = f"Known inputs, which take no factor: {known.in_words}. Alone they explain {listed(first)} (variance). "
+    words += f"{clear:,} of {len(table):,} effects are away from 0 with their 95 % intervals. "
+    return words + "Labels are compared with the first label of their column."
 
 
 def factors(correlation: pd.DataFrame, n_shown: int, n_rows: int) -> str:
