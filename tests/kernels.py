@@ -151,9 +151,8 @@ def check_predictions(problem: Problem, convert: Convert) -> None:
 def check_gram_space(problem: Problem, convert: Convert) -> None:
     """The Gram matrix, the products with the latent x, and whole steps, of each part that is in Gram space."""
     parts = [part for part in problem.rows.parts if part.gram is not None]
-    assert bool(parts) == (
-        problem.missing == "exact" or all(view.observed is None for view, _ in zip(problem.data, problem.spec.views))
-    )
+    complete = all(view.observed is None for view, _ in zip(problem.data, problem.spec.views))
+    assert bool(parts) == (problem.missing == "exact" or complete)
     for part in parts:
         blocks = problem.rows.blocks[part.blocks]
         our_blocks, whole = convert(list(blocks)), convert(part.summary)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+import re
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -10,17 +12,24 @@ import numpy as np
 import pandas as pd
 import pytest
 from cases import Problem, covariances, make_problem
-from scipy.stats import multivariate_normal
+from commands import sshiba as sshiba_command
+from scipy.stats import multivariate_normal, norm
 
 import sshiba
-from sshiba import SSHIBA, Real
+from sshiba import SSHIBA, Real, plots
+from sshiba.core import machine
 from sshiba.core.bound import elbo
+from sshiba.core.coded import CodedView
 from sshiba.core.global_step import global_step
-from sshiba.core.spec import KNOWN_PRECISION
-from sshiba.core.start import random_factors
+from sshiba.core.likelihoods import Gaussian
+from sshiba.core.spec import KNOWN_PRECISION, ModelSpec, Priors, known_view, view_spec
+from sshiba.core.start import posterior_along, random_factors
 from sshiba.core.state import Fixed, Posterior, WeightCovariance
 from sshiba.data.types import Binary, Categorical
+from sshiba.engines import make_rows
 from sshiba.fitted.inference import infer_factors, log_likelihood
+from sshiba.fitting.budget import FitOptions
+from sshiba.fitting.loop import Fit, StartingPoint, run
 
 N = 150
 LABELS = ("first", "second", "third")
@@ -142,6 +151,39 @@ def test_a_start_is_that_of_what_covariates_leave() -> None:
         expected = (share / scale)[:, None] * axes[:3].T * values[:3]
         np.testing.assert_allclose(np.abs(found[:10, :3]), np.abs(expected), atol=1e-9)
         assert not found[10:].any()
+
+
+def test_the_log_evidence_is_that_of_what_covariates_leave() -> None:
+    """Turn the rows so that the covariates stand in the first C of them, and 1 is even over the others. These are rows
+    without covariates, whose log evidence is checked elsewhere; the first ones are N(0, 100 s²) but for a thousandth.
+    """
+    rng, n, n_known = np.random.default_rng(0), 60, 2
+    x = rng.standard_normal((n, 3)) @ rng.standard_normal((3, 8)) + 0.7 * rng.standard_normal((n, 8))
+    c = rng.standard_normal((n, n_known))
+    c = (c - c.mean(axis=0)) / c.std(axis=0)
+    x = (x - x.mean(axis=0)) / x.std(axis=0) + 0.5 * c @ rng.standard_normal((n_known, 8))
+    axes, sizes, _ = np.linalg.svd(c)
+    along_one = axes[:, n_known:].T @ np.ones(n)
+    apart = along_one - np.linalg.norm(along_one) / np.sqrt(n - n_known)
+    others = axes[:, n_known:] @ (np.eye(n - n_known) - 2 * np.outer(apart, apart) / (apart @ apart))
+    of_first = norm.logpdf(axes[:, :n_known].T @ x, 0, np.sqrt(100 * sizes[:, None] ** 2 + 1)).sum()
+    fits = [run_on(x, c), run_on(others.T @ x, None)]
+    assert [fit.state.posterior.n_components for fit in fits] == [3, 3]
+    with_c, without = fits
+    assert with_c.state.bound - without.state.bound - of_first < -5
+    assert -1.5 < with_c.log_evidence - without.log_evidence - of_first < 0.5
+
+
+def run_on(x: np.ndarray, c: np.ndarray | None) -> Fit:
+    n, d = x.shape
+    specs = [view_spec("x", Gaussian(), "feature", np.full(d, float(n)), np.ones(d), Priors())]
+    data = [CodedView(x, None)]
+    if c is not None:
+        specs.append(known_view("c", c.shape[1]))
+        data.append(CodedView(c, None))
+    rows = make_rows(data, ModelSpec(tuple(specs)), 5)
+    start = posterior_along(rows.spec, rows.groups, rows.directions(5), np.random.default_rng(0))
+    return run(rows, StartingPoint(start, 5), FitOptions(max_iter=500, tol=1e-6, prune_tol=1e-6, rotate=True))
 
 
 # ----------------------------------------------------------------------------------------------------- what is found
@@ -301,3 +343,51 @@ def test_rows_know_their_covariates(space: str) -> None:
     _, stats = rows.step(problem.posterior, rows.start(problem.posterior))
     exact = float(np.sum(problem.data[3].target ** 2))
     assert stats.zz[3, 3] == pytest.approx(exact, rel=100 / KNOWN_PRECISION)
+
+
+def test_pictures_reports_and_tables_show_their_effects(table: pd.DataFrame, model: SSHIBA, tmp_path: Path) -> None:
+    numbers = plots.covariate_effects_data(model)
+    assert len(numbers) == 9 * 3
+    assert numbers["effect"].abs().is_monotonic_decreasing
+    age = plots.covariate_effects_data(model, "age").set_index("feature").loc["x2", "effect"]
+    own = model.covariate_effects_.loc["numeric"].loc[("x2", "age"), "effect"]
+    assert age == pytest.approx(own * table["age"].std(ddof=0) / table["x2"].std(ddof=0))
+    assert len(plots.covariate_effects(model, n=5).get_yticks()) == 5
+    assert list(plots.variance_explained_data(model).index) == ["factor 1", "factor 2"]
+    with pytest.raises(ValueError, match="there is no effect of 'batch'"):
+        plots.covariate_effects(model, "batch")
+    model.report(tmp_path / "report.html", table, fraction=0)
+    parts = json.loads(re.search(r'id="data">(.*?)</script>', (tmp_path / "report.html").read_text())[1])
+    assert parts["effects"]["rows"][0][0] in ("batch=second", "batch=third", "age")
+    assert "2 factors and the covariates explain" in parts["variance"]["words"]
+
+
+def test_the_command(table: pd.DataFrame, tmp_path: Path) -> None:
+    table.to_csv(tmp_path / "t.csv", index=False)
+    words = ["--covariate", "batch=categorical", "--covariate", "age", "--margin", "auto", "-o", "m.sshiba"]
+    done = sshiba_command("fit", "t.csv", "--components", 4, *words, cwd=tmp_path)
+    assert "covariates: batch (3 labels), age" in done.stderr
+    table.drop(columns="age").head(3).to_csv(tmp_path / "new.csv", index=False)
+    refused = sshiba_command("transform", "m.sshiba", "new.csv", cwd=tmp_path)
+    assert refused.returncode == 1
+    assert "'age' are missing" in refused.stderr
+    assert "--covariates-at-mean" in refused.stderr
+    found = sshiba_command("transform", "m.sshiba", "new.csv", "--covariates-at-mean", cwd=tmp_path)
+    assert found.stdout.startswith("factor 1,")
+    assert len(found.stdout.splitlines()) == 4
+    sshiba_command("export", "m.sshiba", "-o", "tables", cwd=tmp_path)
+    effects = pd.read_csv(tmp_path / "tables" / "covariate_effects.csv")
+    assert set(effects["covariate"]) == {"batch=second", "batch=third", "age"}
+
+
+@pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
+def test_rows_in_a_file_are_fitted_as_in_memory(
+    table: pd.DataFrame, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The covariates are columns of a file that is read again in each sweep."""
+    monkeypatch.setattr(machine, "LEAST", 1000)
+    table.to_parquet(tmp_path / "t.parquet")
+    options = {"max_iter": 12, "engine": "memory"}
+    here, there = fit(table, **options), fit(tmp_path / "t.parquet", max_memory=20_000, **options)
+    assert there.elbo_ == pytest.approx(here.elbo_, rel=1e-9)
+    np.testing.assert_allclose(there.transform(tmp_path / "t.parquet"), here.transform(table), atol=1e-7)

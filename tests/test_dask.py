@@ -59,10 +59,12 @@ def assert_equal(a: Stats, b: Stats) -> None:
 @pytest.mark.parametrize("missing", ["exact", "mean-field"])
 @pytest.mark.parametrize("holes", ["none", "rows", "cells"])
 def test_steps_are_those_of_rows_in_memory(holes: str, missing: str) -> None:
-    """Real, binary, categorical and count views; the last block is shorter, and some have no hole at all in a view."""
+    """Real, binary, categorical and count views; the last block is shorter, and some have no hole at all in a view.
+    Beside views with holes there are covariates, or groups of samples.
+    """
     views = [Real(), Binary(), Binary(link="logit"), Categorical(), Count()]
-    n_groups = 2 * (holes == "rows")
-    problem = make_problem(views, [12, 4, 3, 3, 4], [holes] * 5, n=60, missing=missing, n_groups=n_groups)
+    sizes = {"n": 60, "n_covariates": 2 if holes == "cells" else 0, "n_groups": 2 if holes == "rows" else 0}
+    problem = make_problem(views, [12, 4, 3, 3, 4], [holes] * 5, missing=missing, **sizes)
     here, there = problem.rows, make_rows(problem.data, problem.spec, 3, missing, "dask", block_rows=11)
     np.testing.assert_allclose(np.abs(there.directions(4)), np.abs(here.directions(4)), atol=1e-9)
     a, b = here.start(problem.posterior), there.start(problem.posterior)

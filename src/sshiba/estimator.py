@@ -76,15 +76,6 @@ class SSHIBA(BaseEstimator):
     views : mapping, optional
         View name -> `Real()`, `Binary()`, `Categorical()`, `Ordinal()` or `Count()`. Views that are not named are
         inferred, and logged. For one DataFrame also -> a column or a list of them, or (columns, type).
-    covariates : list of names, or mapping of name to "real" or "categorical", optional
-        Known inputs such as a batch or an age, which have effects in every view and so take no factor: columns of the
-        one DataFrame, or entries beside the views (all their columns), or columns of the entry "covariates". Their
-        effects are N(0, 100) in standard deviations; labels are dummies, against the first of them. New rows need them
-        again. `covariate_effects_` says what they do.
-    sample_groups : name, optional
-        A column of labels of the one DataFrame, or an entry of labels beside the views, such as a cohort: factors are
-        shared, but each has an activity of its own in every group, `activity_`, and each group has its intercepts
-        (a covariate of that name). New rows of an unseen group, or without one, are taken as the average row.
     n_init : int
         Starts; the one with the highest log evidence is kept, or with the highest bound where that is not known.
     start : "principal" or "random"
@@ -109,6 +100,15 @@ class SSHIBA(BaseEstimator):
         does so where a sweep takes less than about 50 milliseconds, no view selects features and none is sparse; None
         takes the fewest.
         A list is compared whatever the data. `search_` tells what was found.
+    covariates : list of names, or mapping of name to "real" or "categorical", optional
+        Known inputs such as a batch or an age, which have effects in every view and so take no factor: columns of the
+        one DataFrame, or entries beside the views (all their columns), or columns of the entry "covariates". Their
+        effects are N(0, 100) in standard deviations; labels are dummies, against the first of them. New rows need them
+        again. `covariate_effects_` says what they do.
+    sample_groups : name, optional
+        A column of labels of the one DataFrame, or an entry of labels beside the views, such as a cohort: factors are
+        shared, but each has an activity of its own in every group, `activity_`, and each group has its intercepts
+        (a covariate of that name). New rows of an unseen group, or without one, are taken as the average row.
     device : None, "cuda", "cuda:1", ... or "cpu"
         Where rows are processed: None with NumPy, or where the first tensor among the views is; else with PyTorch on
         one of its devices (extra `torch`). Fitted attributes are NumPy's. Restarts run one after another there. Where a
@@ -155,8 +155,6 @@ class SSHIBA(BaseEstimator):
         self,
         n_components: int = 50,
         views: Mapping[str, View] | None = None,
-        covariates: Any = None,
-        sample_groups: Any = None,
         n_init: int = 1,
         start: str = "principal",
         max_iter: int = 2000,
@@ -167,6 +165,8 @@ class SSHIBA(BaseEstimator):
         priors: Priors | None = None,
         keep: str | None = None,
         search: str | Sequence[Candidate] | None = "auto",
+        covariates: Any = None,
+        sample_groups: Any = None,
         device: str | None = None,
         engine: str = "auto",
         dtype: str = "float64",
@@ -179,8 +179,6 @@ class SSHIBA(BaseEstimator):
     ) -> None:
         self.n_components = n_components
         self.views = views
-        self.covariates = covariates
-        self.sample_groups = sample_groups
         self.n_init = n_init
         self.start = start
         self.max_iter = max_iter
@@ -191,6 +189,8 @@ class SSHIBA(BaseEstimator):
         self.priors = priors
         self.keep = keep
         self.search = search
+        self.covariates = covariates
+        self.sample_groups = sample_groups
         self.device = device
         self.engine = engine
         self.dtype = dtype

@@ -7,7 +7,6 @@ missing is 0 then: the mean of numbers, the frequencies of labels.
 
 from __future__ import annotations
 
-import logging
 import warnings
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -17,7 +16,7 @@ import numpy as np
 import pandas as pd
 
 from ..core.coded import CodedView
-from .advice import DataError, Problem
+from .advice import DataError, DataWarning, Problem, Remedy
 from .cells import column_kind
 from .coding import Coding
 from .containers import Table, read_table
@@ -27,8 +26,6 @@ from .types import Categorical, Real
 from .types.categorical import order_levels
 from .types.labelled import factorise
 from .wording import counted, first_few, quoted
-
-logger = logging.getLogger("sshiba")
 
 GROUPS = "groups of samples"  # what their labels are called among the rows
 ENTRY = "covariates"  # of a dict of views: where covariates that are named by their columns stand
@@ -170,8 +167,16 @@ class Covariates:
         return self.coding.width
 
     @property
-    def names(self) -> list:
-        return [own.name for own in self.columns]
+    def in_words(self) -> str:
+        """batch (3 labels), age."""
+        how = ("" if own.levels is None else f" ({counted(len(own.levels), 'label')})" for own in self.columns)
+        return ", ".join(f"{own.name}{labels}" for own, labels in zip(self.columns, how))
+
+    @property
+    def units(self) -> np.ndarray:
+        """A change of each term, standardised: of a number its deviation, of a label from the first to it, (C,)."""
+        of_label = [own.levels is not None for own in self.columns for _ in own.terms]
+        return np.where(of_label, 1 / self.coding.scale, 1.0)
 
     def encode(
         self,
@@ -186,10 +191,8 @@ class Covariates:
         absent = [own.name for own in self.columns if own.entry not in frames or own.column not in frames[own.entry]]
         needed = [name for name in absent if groups is None or name != groups.name]
         if needed and not at_mean:
-            raise ValueError(
-                f"the covariates {first_few(needed)} are missing: the model knows what they do, and needs them for new "
-                "rows. Give them, or take them at their mean with covariates='mean'."
-            )
+            what = f"covariates {first_few(needed)} are missing, and the model needs them for new rows: give them"
+            raise DataError(Problem(f"{what}, or", (Remedy.AT_MEAN,)))
         parts = []
         for own in self.columns:
             found = np.full((n_rows, len(own.terms)), np.nan)
@@ -269,10 +272,8 @@ def _learn_column(column: pd.Series, own: Covariate, kind: str | None) -> Covari
             raise DataError(why_not.of(whose))
     if (kind or (REAL if found == "number" else CATEGORICAL)) == REAL:
         if kind is None and _may_be_codes(column):
-            logger.warning(
-                "%s: whole numbers of few values, taken as a number; of labels: covariates={%r: 'categorical'}",
-                *(whose, own.name),
-            )
+            what = f"{whose}: whole numbers of few values, taken as a number"
+            warnings.warn(DataWarning(Problem(what, (Remedy.AS_LABELS,))), stacklevel=4)
         return own
     _, labels = factorise(column, whose)
     if len(labels) < 2:

@@ -299,8 +299,7 @@ def read_new(
     `at_mean`: covariates that are not given are taken at their mean.
     """
     known, groups = schema.covariates, schema.groups
-    entries = list(dict.fromkeys(own.entry for own in schema.known_columns))
-    rest, beside = apart(views, entries) if isinstance(views, Mapping) else (views, {})
+    rest, beside = apart(views, schema.known_entries) if isinstance(views, Mapping) else (views, {})
     tables = _read_tables(rest, schema.types, allow_no_rows=True) if rest or not beside else {}
     _check_names(tables, schema.types, "the data hold")
     index, rows = _align_all(tables, beside, training=False)

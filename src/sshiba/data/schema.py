@@ -37,6 +37,11 @@ class Schema:
         return (*columns, self.groups) if alone and self.groups is not None else columns
 
     @property
+    def known_entries(self) -> list[str]:
+        """Of a dict of views: those that are no views."""
+        return list(dict.fromkeys(own.entry for own in self.known_columns))
+
+    @property
     def group_names(self) -> tuple:
         """The labels of the groups of samples, in the model's order."""
         return () if self.groups is None or self.groups.levels is None else self.groups.levels
@@ -93,11 +98,12 @@ class Schema:
         """Of one table: column -> its labels, None where it has none."""
         if not self.one_table:
             return {}
+        beside = () if self.covariates is None else self.covariates.columns
         return {
             feature: coding.texts_of(place)
             for coding in self.codings.values()
             for place, feature in enumerate(coding.features)
-        }
+        } | {own.column: own.levels for own in beside}
 
     @property
     def ranges_by_column(self) -> dict[Any, tuple[float, float]]:

@@ -155,17 +155,18 @@ def r2_by_group_table(fit: Fitted) -> pd.DataFrame | None:
     return pd.DataFrame(shares, index=index, columns=list(fit.schema.types))
 
 
-def covariate_effects(fit: Fitted) -> pd.DataFrame | None:
+def covariate_effects(fit: Fitted, standard: bool = False) -> pd.DataFrame | None:
     """What a unit of each covariate does to each feature: effect, deviation and 95 % interval; None without any.
 
     In the units of the data, of latent views in those of x; of a label against the first label of its column.
+    `standard`: in deviations of the feature, and for a deviation of a number, so that they can be compared.
     """
     known = fit.schema.covariates
     if known is None:
         return None
     tables, variances = [], effect_variances(fit.posterior, fit.spec, known.products)
     for view, variance, (name, coding) in zip(fit.posterior.views, variances, fit.schema.codings.items()):
-        unit = coding.scale[:, None] / known.coding.scale
+        unit = known.units + 0 * coding.scale[:, None] if standard else coding.scale[:, None] / known.coding.scale
         effect, std = view.w_mean[:, fit.n_components :] * unit, np.sqrt(variance) * unit
         rows = {"effect": effect, "std": std, "low": effect - WIDTH * std, "high": effect + WIDTH * std}
         index = pd.MultiIndex.from_product(

@@ -6,6 +6,7 @@ Every function takes `ax=` and returns the Axes it drew on.
 from .draw import (
     activity,
     calibration,
+    covariate_effects,
     elbo,
     factor_correlation,
     factor_relevance,
@@ -21,6 +22,7 @@ from .draw import (
 from .numbers import (
     activity_data,
     calibration_data,
+    covariate_effects_data,
     elbo_data,
     factor_correlation_data,
     factor_relevance_data,
@@ -39,6 +41,8 @@ __all__ = [
     "activity_data",
     "calibration",
     "calibration_data",
+    "covariate_effects",
+    "covariate_effects_data",
     "elbo",
     "elbo_data",
     "factor_correlation",

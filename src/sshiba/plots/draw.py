@@ -121,6 +121,20 @@ def weights(model: FittedModel, view: str, factor: int = 1, n: int = 15, ax: Axe
     return _open(ax)
 
 
+def covariate_effects(model: FittedModel, covariate: Any = None, n: int = 20, ax: Axes | None = None) -> Axes:
+    """The largest effects of covariates, or of one term such as "batch=B", with their 95 % intervals."""
+    table = numbers.covariate_effects_data(model, covariate).head(n).iloc[::-1]
+    ax = _axes(ax, 6, 0.9 + 0.27 * len(table))
+    reach = np.stack([table["effect"] - table["low"], table["high"] - table["effect"]])
+    ax.errorbar(table["effect"], range(len(table)), xerr=reach, fmt="o", color=PALETTE[0], ms=4, lw=1)
+    ax.axvline(0, color="black", lw=0.8)
+    names = table["feature"].astype(str)
+    _name_bars(ax, names if covariate is not None else names + ", " + table["covariate"].astype(str))
+    title = "Covariates" if covariate is None else _short(covariate)
+    ax.set(xlabel="effect in deviations, 95 % interval", title=title)
+    return _open(ax)
+
+
 def feature_relevance(
     model: FittedModel, view: str, n: int = 30, shape: tuple[int, ...] | None = None, ax: Axes | None = None
 ) -> Axes:

@@ -13,7 +13,7 @@ from ..data.border import as_views
 from ..data.row_parts import holds_sources, row_parts
 from ..evaluate import Check, Stability, reliability
 from ..fitted.answers import Answers
-from ..fitted.describe import activity_table, r2_table
+from ..fitted.describe import activity_table, covariate_effects, r2_table
 from ..fitted.fitted import Fitted, FittedModel, fitted_of
 
 NO_GROUPS = "the model has no groups of samples: fit it with sample_groups=."
@@ -111,6 +111,25 @@ def weights_data(model: FittedModel, view: str, factor: int | None = None) -> pd
     if factor is None:
         return table
     return table.iloc[np.argsort(-table["weight"].abs().to_numpy(), kind="stable")].reset_index(drop=True)
+
+
+def covariate_effects_data(model: FittedModel, covariate: Any = None) -> pd.DataFrame:
+    """What covariates, or one of them, do: view, feature, covariate, effect, std, low, high; the largest first.
+
+    In deviations of each feature, so that they can be compared: of a number for a deviation of it, of a label against
+    the first label. `covariate_effects_` has them in the units of the data.
+    """
+    fit = fitted_of(model)
+    table = covariate_effects(fit, standard=True)
+    if table is None or fit.schema.covariates is None:
+        raise ValueError("the model has no covariates.")
+    table = table.reset_index()
+    if covariate is not None:
+        terms = list(fit.schema.covariates.terms)
+        if covariate not in terms:
+            raise ValueError(f"there is no effect of {covariate!r}; there are those of {terms}.")
+        table = table[table["covariate"] == covariate]
+    return table.iloc[np.argsort(-table["effect"].abs().to_numpy(), kind="stable")].reset_index(drop=True)
 
 
 def feature_relevance_data(model: FittedModel, view: str) -> pd.DataFrame:

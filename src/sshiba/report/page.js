@@ -317,6 +317,14 @@ function showRelevance() {
   update();
 }
 
+function showEffects() {
+  const part = report.effects;
+  if (!part) return;
+  byId("effects").hidden = false;
+  say("effects");
+  fill(byId("effects").querySelector("table"), part.columns, part.rows, (i) => i > 2);
+}
+
 function showCheck() {
   const part = report.check;
   if (!part) return;
@@ -386,7 +394,7 @@ function start() {
   [showViews, showOverview, showVariance, showGroups].forEach((show) => show());
   if (report.factors.names.length) [showFactors, showWeights, showRelevance].forEach((show) => show());
   else ["factors", "weights", "relevance"].forEach((id) => { byId(id).hidden = true; });
-  [showCheck, showConvergence, showProvenance].forEach((show) => show());
+  [showEffects, showCheck, showConvergence, showProvenance].forEach((show) => show());
   listParts();
 }
 

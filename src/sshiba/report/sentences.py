@@ -82,15 +82,15 @@ def search(found: Search) -> str:
 
 
 def variance(fit: Fitted) -> str:
-    names, r2 = [str(name) for name in fit.schema.types], fit.r2
-    alone = r2[: fit.n_components]
-    if alone.max(initial=0.0) < NOTHING:
+    names, r2, k = [str(name) for name in fit.schema.types], fit.r2, fit.n_components
+    if r2[:k].max(initial=0.0) < NOTHING:
         return "No factor was found: what is seen of a row does not tell of its other cells."
     order = np.argsort(-r2[-1], kind="stable")[:MOST_NAMES]
     parts = [f"{r2[-1, m]:.0%} of {names[m]}" for m in (order if len(names) > MOST_NAMES else range(len(names)))]
-    totals = listed(parts + (["less of the others"] if len(names) > MOST_NAMES else []))
+    alone, totals = r2[:k], listed(parts + (["less of the others"] if len(names) > MOST_NAMES else []))
     factor, view = divmod(int(np.argmax(alone)), len(names))
-    words = f"Together {counted(len(alone), 'factor')} explain{'s' if len(alone) == 1 else ''} {totals} (variance). "
+    what = counted(k, "factor") + (" and the covariates" if fit.schema.covariates is not None else "")
+    words = f"Together {what} explain{'s' if what == '1 factor' else ''} {totals} (variance). "
     first, share = fit.factor_names[factor].capitalize(), f"{alone[factor, view]:.0%} of {names[view]}"
     words += f"{first} has the largest part of its own: {share}."
     if len(names) == 1:
@@ -115,6 +115,18 @@ def groups(fit: Fitted) -> str:
     ]
     more = " and others" if (~everywhere).sum() > MOST_NAMES else ""
     return words + (f"; only in some: {'; '.join(own)}{more}." if own else ".")
+
+
+def effects(fit: Fitted, table: pd.DataFrame) -> str:
+    """Of covariates: what they explain, and the largest effect."""
+    known = fit.schema.covariates
+    assert known is not None
+    shares = fit.r2[-2]
+    first = [f"{share:.0%} of {name}" for name, share in zip(fit.schema.types, shares)][:MOST_NAMES]
+    clear = int(((table["low"] > 0) | (table["high"] < 0)).sum())
+    words = f"Known inputs, which take no factor: {known.in_words}. Alone they explain {listed(first)} (variance). "
+    words += f"{clear:,} of {len(table):,} effects are away from 0 with their 95 % intervals. "
+    return words + "Labels are compared with the first label of their column."
 
 
 def factors(correlation: pd.DataFrame, n_shown: int, n_rows: int) -> str:
