@@ -19,7 +19,7 @@ from sshiba.core.likelihoods import (
     Poisson,
     Threshold,
 )
-from sshiba.core.spec import ModelSpec, Priors, ViewSpec, view_spec
+from sshiba.core.spec import ModelSpec, Priors, ViewSpec, known_view, view_spec
 from sshiba.core.start import random_posterior
 from sshiba.core.state import Fixed, Gamma, Posterior, ViewPosterior, WeightCovariance
 from sshiba.data.coding import Coding, unit_coding
@@ -114,14 +114,23 @@ def make_problem(
     priors: Priors | None = None,
     block_rows: int | None = None,
     space: str = "auto",
+    n_groups: int = 0,
+    n_covariates: int = 0,
 ) -> Problem:
+    """With `n_groups` groups of samples, some rows are in none of them."""
     rng = np.random.default_rng(seed)
     data = [draw_view(view, n, d, h, rng) for view, d, h in zip(views, widths, holes)]
     specs = []
     for i, (view, d, rows) in enumerate(zip(views, widths, data)):
         seen = np.full(d, n) if rows.observed is None else np.broadcast_to(rows.observed, (n, d)).sum(axis=0)
         specs.append(spec_of(f"v{i}", view, seen.astype(float), np.ones(d), priors))
-    spec = ModelSpec(tuple(specs))
+    if n_covariates:
+        specs.append(known_view("covariates", n_covariates))
+        data.append(CodedView(rng.standard_normal((n, n_covariates)), None))
+    spec = ModelSpec(tuple(specs), n_groups=n_groups)
+    if n_groups:
+        labels = np.random.default_rng(seed).permutation(np.arange(n) % (n_groups + 1)) - 1
+        data.append(CodedView(np.maximum(labels, 0), labels[:, None] >= 0))
     posterior = random_posterior(spec, n_components, make_rows(data, spec, n_components, missing).groups, rng)
     return Problem(data, spec, posterior, missing, block_rows, space)
 
@@ -196,8 +205,8 @@ def to_oracle(problem: Problem) -> list[oracle.OracleView]:
             w_cov=covariances(view.w_cov),
             b_mean=view.b_mean,
             b_var=view.b_var,
-            alpha_shape=view.alpha.shape,
-            alpha_rate=view.alpha.rate,
+            alpha_shape=np.append(view.alpha.shape, np.full(view.n_known, oracle.EFFECT)),
+            alpha_rate=np.append(view.alpha.rate, np.ones(view.n_known)),
             gamma_shape=gamma.shape,
             gamma_rate=gamma.rate,
             tau_shape=tau.shape,
@@ -206,21 +215,33 @@ def to_oracle(problem: Problem) -> list[oracle.OracleView]:
             x_second=np.zeros((n, d)),
             xi=np.ones((n, d)),
             x_bound=np.zeros(n),
+            known=spec.known,
+            n_known=view.n_known,
         )
         out.append(oracle.start_x(ov, problem.missing))
     return out
 
 
+def groups_to_oracle(problem: Problem, naive: list[oracle.OracleView]) -> oracle.Groups:
+    """The groups of samples, at the activity of the first state."""
+    if problem.spec.n_groups == 0:
+        return oracle.no_groups(naive)
+    labels, prior, q = problem.data[-1], problem.spec.activity_prior, problem.posterior.activity
+    codes = np.where(labels.seen_cells[:, 0], labels.target, -1)
+    return oracle.Groups(codes, (float(prior.shape), float(prior.rate)), q.shape, q.rate)
+
+
 def differences(view: ViewPosterior, ov: oracle.OracleView) -> dict[str, float]:
     """Largest difference of each variable, relative to its size."""
+    k = len(view.alpha.rate)
     pairs = {
         "w_mean": (view.w_mean, ov.w_mean),
         "w_cov": (covariances(view.w_cov), ov.w_cov),
         "logdet": (view.w_cov.logdet, np.linalg.slogdet(ov.w_cov)[1]),
         "b_mean": (view.b_mean, ov.b_mean),
         "b_var": (view.b_var, ov.b_var),
-        "alpha": (view.alpha.rate, ov.alpha_rate),
-        "alpha_shape": (view.alpha.shape, ov.alpha_shape),
+        "alpha": (view.alpha.rate, ov.alpha_rate[:k]),
+        "alpha_shape": (view.alpha.shape, ov.alpha_shape[:k]),
     }
     if not isinstance(view.gamma, Fixed):
         pairs["gamma"] = (view.gamma.rate, ov.gamma_rate)

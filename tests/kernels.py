@@ -55,7 +55,8 @@ Convert = Callable[[Any], Any]
 
 def make(kind: str, holes: str, missing: str, space: str = "memory") -> Problem:
     all_holes = [holes] * len(VIEWS[kind])
-    return make_problem(VIEWS[kind], WIDTHS[kind], all_holes, n=20, missing=missing, block_rows=11, space=space)
+    sizes = {"n": 20, "n_groups": 2 * (kind == "all")}
+    return make_problem(VIEWS[kind], WIDTHS[kind], all_holes, missing=missing, block_rows=11, space=space, **sizes)
 
 
 def converted(value: Any, convert: Callable[[np.ndarray], Any]) -> Any:
@@ -150,7 +151,8 @@ def check_predictions(problem: Problem, convert: Convert) -> None:
 def check_gram_space(problem: Problem, convert: Convert) -> None:
     """The Gram matrix, the products with the latent x, and whole steps, of each part that is in Gram space."""
     parts = [part for part in problem.rows.parts if part.gram is not None]
-    assert bool(parts) == (problem.missing == "exact" or all(view.observed is None for view in problem.data))
+    complete = all(view.observed is None for view, _ in zip(problem.data, problem.spec.views))
+    assert bool(parts) == (problem.missing == "exact" or complete)
     for part in parts:
         blocks = problem.rows.blocks[part.blocks]
         our_blocks, whole = convert(list(blocks)), convert(part.summary)

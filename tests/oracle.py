@@ -5,6 +5,9 @@ the paper ("Table 2" etc. are its tables) with what the library adds to it: a no
 a relevance shared by a group of features, missing cells that are left out, and a weight on all terms of a
 view in the bound.
 
+Covariates are a view of their own, whose weights and b are known, on factors that come last; their weights in the
+other views have a fixed precision (`n_known`, `EFFECT`).
+
 The model: z_n ~ N(0, I); w_dk ~ N(0, 1 / (gamma_g(d) alpha_k)); b_d ~ N(0, 1); alpha, gamma, tau ~ Gamma;
 x_nd ~ N(z_n w_d + b_d, 1 / tau_d). Gammas are (shape, rate). `y` is always the mean of x given the rest,
 <z_n><w_d> + <b_d>.
@@ -23,6 +26,7 @@ from scipy.special import digamma, expit, gammaln, log_expit, log_ndtr
 from scipy.stats import truncnorm
 
 LOG_2PI = np.log(2 * np.pi)
+EFFECT = 0.01  # precision of what a covariate does to a feature
 BY_CELL = ("logit", "probit", "interval", "count")
 
 
@@ -58,6 +62,8 @@ class OracleView:
     x_second: np.ndarray  # (N, D) E[x^2]; a cell that takes no part holds 0
     xi: np.ndarray  # (N, D) logit only
     x_bound: np.ndarray  # (N,) E[log p(t | x)] + H[q(x)] of the row
+    known: bool = False  # are these the covariates themselves?
+    n_known: int = 0  # factors, the last ones, that are covariates: shape / rate of their alpha is exact
 
 
 @dataclass
@@ -71,6 +77,43 @@ class Z:
     cov: np.ndarray  # (N, K, K): given x
     spread: np.ndarray  # (N, K, K): what x adds to it
     with_x: list[np.ndarray]  # (N, D, K) for each view: Cov(x_nd, z_n)
+
+
+@dataclass
+class Groups:
+    """The groups of samples, each with a precision a_gk of its own of every factor: z_nk ~ N(0, 1 / a_gk)."""
+
+    labels: np.ndarray  # (N,) the group of each row; -1: none, z_n ~ N(0, I)
+    prior: tuple[float, float]
+    shape: np.ndarray  # (number of groups, K)
+    rate: np.ndarray
+
+    def precision(self, n: int, n_factors: int) -> np.ndarray:
+        """E[a] of a row, (K,); 1 of covariates, which come last."""
+        label, out = self.labels[n], np.ones(n_factors)
+        if label >= 0:
+            out[: self.shape.shape[1]] = self.shape[label] / self.rate[label]
+        return out
+
+    def log_precision(self, n: int) -> float:
+        """The sum of E[log a] of a row."""
+        label = self.labels[n]
+        return float(np.sum(digamma(self.shape[label]) - np.log(self.rate[label]))) if label >= 0 else 0.0
+
+
+def no_groups(views: list[OracleView]) -> Groups:
+    none = np.empty((0, views[0].w_mean.shape[1] - views[0].n_known))
+    return Groups(np.full(len(views[0].observed), -1), (1.0, 1.0), none, none)
+
+
+def update_groups(groups: Groups, z: Z) -> Groups:
+    """Half a Gaussian for each row of a group: shape = a0 + n_g / 2, rate = b0 + sum <z_nk^2> / 2."""
+    shape, rate = np.full(groups.shape.shape, float(groups.prior[0])), np.full(groups.rate.shape, groups.prior[1])
+    for n, label in enumerate(groups.labels):
+        if label >= 0:
+            shape[label] += 0.5
+            rate[label] += 0.5 * (z.mean[n] ** 2 + np.diag(z.cov[n] + z.spread[n]))[: rate.shape[1]]
+    return replace(groups, shape=shape, rate=rate)
 
 
 # --------------------------------------------------------------------------------------------------
@@ -101,6 +144,12 @@ def gamma_log(view: OracleView) -> np.ndarray:
     if not view.select:
         return np.zeros(view.observed.shape[1])
     return (digamma(view.gamma_shape) - np.log(view.gamma_rate))[view.relevance_group]
+
+
+def alpha_log(view: OracleView) -> np.ndarray:
+    """E[log alpha_k], (K,)."""
+    learned = np.arange(len(view.alpha_shape)) < len(view.alpha_shape) - view.n_known
+    return np.where(learned, digamma(view.alpha_shape), np.log(view.alpha_shape)) - np.log(view.alpha_rate)
 
 
 def second_moment(mean: np.ndarray, cov: np.ndarray) -> np.ndarray:
@@ -134,16 +183,16 @@ def counted_cells(view: OracleView, missing: str) -> np.ndarray:
 # q(z) and q(x)
 
 
-def update_z(views: list[OracleView], missing: str) -> Z:
+def update_z(views: list[OracleView], missing: str, groups: Groups) -> Z:
     """Table 2, row z, over the cells that exist, each view with its weight omega_m:
 
-    Sigma_n^-1 = I + sum_m omega_m sum_d tau_d <w_d w_d^T>,
+    Sigma_n^-1 = I, or diag(a) of the row's group, + sum_m omega_m sum_d tau_d <w_d w_d^T>,
     mean_n = Sigma_n sum_m omega_m sum_d tau_d (<x_nd> - <b_d>) <w_d>.
     """
     n_rows, n_factors = len(views[0].observed), views[0].w_mean.shape[1]
     mean, cov = np.empty((n_rows, n_factors)), np.empty((n_rows, n_factors, n_factors))
     for n in range(n_rows):
-        precision, linear = np.eye(n_factors), np.zeros(n_factors)
+        precision, linear = np.diag(groups.precision(n, n_factors)), np.zeros(n_factors)
         for view in views:
             tau = tau_mean(view)
             for d in np.flatnonzero(counted_cells(view, missing)[n]):
@@ -155,7 +204,7 @@ def update_z(views: list[OracleView], missing: str) -> Z:
     return Z(mean, cov, np.zeros_like(cov), nothing)
 
 
-def update_x_then_z(views: list[OracleView], missing: str) -> tuple[list[OracleView], Z]:
+def update_x_then_z(views: list[OracleView], missing: str, groups: Groups) -> tuple[list[OracleView], Z]:
     """q(z | x) prod q(x): each cell, and each row of classes, given all other cells of its row; then z.
 
     With z integrated out, a row has log p = -x' P x / 2 + ..., P_de = omega tau_d [d = e] - l_d' Sigma l_e with l_d
@@ -164,7 +213,7 @@ def update_x_then_z(views: list[OracleView], missing: str) -> tuple[list[OracleV
     / (omega c) alone. Cells with at least half of tau_d go first, all at once; then the others, one at a time; then
     the views of classes.
     """
-    z = update_z(views, missing)
+    z = update_z(views, missing, groups)
     old, new, waiting = views, list(views), []
     covs: dict[tuple[int, int], np.ndarray] = {}  # Cov(x_n) of each view and row
     for i, view in enumerate(old):
@@ -180,14 +229,14 @@ def update_x_then_z(views: list[OracleView], missing: str) -> tuple[list[OracleV
             else:
                 waiting.append((i, n, d))
     for i, n, d in waiting:
-        y = expected_mean(new[i], update_z(new, missing))
+        y = expected_mean(new[i], update_z(new, missing, groups))
         update_cell(new[i], n, d, y[n, d], own_precision(old[i], z, n)[d, d], covs[i, n])
     for i, view in enumerate(new):
         if view.kind == "categorical":
-            y = expected_mean(view, update_z(new, missing))
+            y = expected_mean(view, update_z(new, missing, groups))
             for n in np.flatnonzero(view.observed.all(axis=1)):
                 update_classes(view, n, y[n], own_precision(old[i], z, n), covs[i, n])
-    z = update_z(new, missing)
+    z = update_z(new, missing, groups)
     for (i, n), cov in covs.items():
         view, seen = new[i], new[i].observed[n]
         view.x_second[n] = np.where(seen, view.x_mean[n] ** 2 + np.diag(cov), 0.0)
@@ -509,6 +558,8 @@ def update_alpha(view: OracleView) -> OracleView:
         for d in range(len(gamma)):
             shape[k] += 0.5
             rate[k] += 0.5 * gamma[d] * (view.w_mean[d, k] ** 2 + view.w_cov[d, k, k])
+    for k in range(len(shape) - view.n_known, len(shape)):
+        shape[k], rate[k] = EFFECT, 1.0
     return replace(view, alpha_shape=shape, alpha_rate=rate)
 
 
@@ -522,18 +573,21 @@ def update_tau(view: OracleView, z: Z, counted: np.ndarray, with_x: np.ndarray) 
     return replace(view, tau_shape=shape, tau_rate=rate)
 
 
-def sweep(views: list[OracleView], missing: str) -> tuple[list[OracleView], Z]:
-    """One round of coordinate ascent: z and every q(x), then view by view W, b, gamma, alpha, tau.
+def sweep(views: list[OracleView], missing: str, groups: Groups) -> tuple[list[OracleView], Groups, Z]:
+    """One round of coordinate ascent: z and every q(x), then view by view W, b, gamma, alpha, tau, and the groups.
 
     Where holes are variables of their own the posterior is q(z) q(x), else q(z | x) prod q(x).
     """
     if missing == "mean-field" or all(view.kind == "real" for view in views):
-        z = update_z(views, missing)
+        z = update_z(views, missing, groups)
         views = [update_x(view, expected_mean(view, z), missing) for view in views]
     else:
-        views, z = update_x_then_z(views, missing)
+        views, z = update_x_then_z(views, missing, groups)
     swept = []
     for view, with_x in zip(views, z.with_x):
+        if view.known:
+            swept.append(view)
+            continue
         counted = counted_cells(view, missing)
         view = update_w(view, z, counted, with_x)
         view = update_b(view, z, counted)
@@ -541,7 +595,7 @@ def sweep(views: list[OracleView], missing: str) -> tuple[list[OracleView], Z]:
         view = update_alpha(view)
         view = update_tau(view, z, counted, with_x) if view.noise != "fixed" else view
         swept.append(view)
-    return swept, z
+    return swept, update_groups(groups, z), z
 
 
 # --------------------------------------------------------------------------------------------------
@@ -561,16 +615,19 @@ def b_term(view: OracleView) -> float:
     return float(np.sum(log_prior + entropy))
 
 
-def elbo(views: list[OracleView], z: Z) -> dict[str, float]:
+def elbo(views: list[OracleView], groups: Groups, z: Z) -> dict[str, float]:
     """E_q[log p - log q], term by term, every constant included; the terms of a view times its weight."""
-    terms = {"z": z_term(z)}
+    terms = {"z": z_term(z, groups), "activity": gamma_term(groups.prior, groups.shape, groups.rate)}
     for i, view in enumerate(views):
+        if view.known:
+            terms[f"x{i}"] = x_term(view, z, z.with_x[i]) - log_density(view)
+            continue
         view_terms = {
             "x": x_term(view, z, z.with_x[i]),
             "local": float(np.sum(view.x_bound)),
             "w": w_term(view),
             "b": b_term(view),
-            "alpha": gamma_term(view.alpha_prior, view.alpha_shape, view.alpha_rate),
+            "alpha": alpha_term(view),
             "gamma": gamma_term(view.gamma_prior, view.gamma_shape, view.gamma_rate) if view.select else 0.0,
             "tau": tau_term(view),
         }
@@ -578,11 +635,23 @@ def elbo(views: list[OracleView], z: Z) -> dict[str, float]:
     return terms
 
 
-def z_term(z: Z) -> float:
-    """E log N(z | 0, I) + H[q(z | x)] = sum_n (K + log|cov| - tr Var z - |mean|^2) / 2."""
+def alpha_term(view: OracleView) -> float:
+    learned = len(view.alpha_shape) - view.n_known
+    return gamma_term(view.alpha_prior, view.alpha_shape[:learned], view.alpha_rate[:learned])
+
+
+def log_density(view: OracleView) -> float:
+    """log p of the covariates: each is z plus noise."""
+    variance = 1 + 1 / tau_mean(view)
+    return float(np.sum(-0.5 * (LOG_2PI + np.log(variance) + view.target**2 / variance)))
+
+
+def z_term(z: Z, groups: Groups) -> float:
+    """E log N(z | 0, 1/a) + H[q(z | x)] = sum_n (K + log|cov| + sum_k <log a_k> - <a_k> (Var z_k + mean_k^2)) / 2."""
     total = 0.0
-    for mean, cov, spread in zip(z.mean, z.cov, z.spread):
-        total += 0.5 * (len(mean) + np.linalg.slogdet(cov)[1] - np.trace(cov + spread) - mean @ mean)
+    for n, (mean, cov, spread) in enumerate(zip(z.mean, z.cov, z.spread)):
+        total += 0.5 * (len(mean) + np.linalg.slogdet(cov)[1] + groups.log_precision(n))
+        total -= 0.5 * groups.precision(n, len(mean)) @ (np.diag(cov + spread) + mean**2)
     return float(total)
 
 
@@ -597,7 +666,7 @@ def x_term(view: OracleView, z: Z, with_x: np.ndarray) -> float:
 def w_term(view: OracleView) -> float:
     """E log N(w_dk | 0, 1 / (gamma_d alpha_k)) plus the entropies (K log 2 pi e + log|Sigma_d|) / 2."""
     gamma, log_gamma = gamma_mean(view), gamma_log(view)
-    alpha, log_alpha = view.alpha_shape / view.alpha_rate, digamma(view.alpha_shape) - np.log(view.alpha_rate)
+    alpha, log_alpha = view.alpha_shape / view.alpha_rate, alpha_log(view)
     total = 0.0
     for d in range(len(gamma)):
         for k in range(len(alpha)):

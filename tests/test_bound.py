@@ -12,9 +12,9 @@ from hypothesis import strategies as st
 from sshiba.core import global_step as globals_module
 from sshiba.core.bound import elbo
 from sshiba.core.coded import CodedView
-from sshiba.core.global_step import GLOBAL_UPDATES, apply_update, expected_residual, global_step
+from sshiba.core.global_step import GLOBAL_UPDATES, expected_residual, global_step
 from sshiba.core.likelihoods import Poisson
-from sshiba.core.rotation import find_rotation, objective, rotate
+from sshiba.core.rotation import best_rotation, find_rotation, objective, rotate
 from sshiba.core.spec import ModelSpec
 from sshiba.core.start import random_posterior
 from sshiba.core.state import ColumnGroups, Gamma, Posterior, WeightCovariance
@@ -59,7 +59,7 @@ def view_and_width(draw: st.DrawFn) -> tuple:
 
 
 @st.composite
-def problems(draw: st.DrawFn) -> Problem:
+def problems(draw: st.DrawFn, n_groups: tuple[int, ...] = (0,)) -> Problem:
     parts = draw(st.lists(view_and_width(), min_size=1, max_size=4))
     views, widths, holes = map(list, zip(*parts))
     return make_problem(
@@ -71,11 +71,13 @@ def problems(draw: st.DrawFn) -> Problem:
         missing=draw(st.sampled_from(["exact", "mean-field"])),
         seed=draw(st.integers(0, 10_000)),
         space=draw(st.sampled_from(["memory", "gram"])),
+        n_groups=draw(st.sampled_from(n_groups)),
+        n_covariates=draw(st.sampled_from([0, 0, 2])),
     )
 
 
 @settings(max_examples=200, deadline=None)
-@given(problems())
+@given(problems(n_groups=(0, 2)))
 def test_bound_never_falls(problem: Problem) -> None:
     """After every single update, rotations among them; pruning starts anew."""
     local, before = problem.rows.start(problem.posterior), -np.inf
@@ -83,11 +85,11 @@ def test_bound_never_falls(problem: Problem) -> None:
     for number in range(N_SWEEPS):
         local, stats = problem.rows.step(posterior, local)
         before = check_rise(before, posterior, stats, spec, "local step")
-        for name in GLOBAL_UPDATES:
-            posterior = apply_update(name, stats, posterior, spec)
+        for name, update in GLOBAL_UPDATES.items():
+            posterior = update(stats, posterior, spec)
             before = check_rise(before, posterior, stats, spec, name)
         if number % 3 == 2:
-            R, _ = find_rotation(objective(posterior, stats, spec))
+            R, _ = best_rotation(posterior, stats, spec)
             posterior, stats = rotate(posterior, stats, spec, R)
             before = check_rise(before, posterior, stats, spec, "rotation")
         state = prune(State(posterior, local, stats, before), 1e-6)
@@ -207,25 +209,33 @@ def test_moments_of_w_are_those_written_out(holes: str) -> None:
                 np.testing.assert_allclose(w_trace(view, zz, ColumnGroups(index)), expected, rtol=1e-10)
 
 
+@pytest.mark.parametrize("n_covariates", [0, 2])
 @pytest.mark.parametrize("holes", ["none", "cells"])
-def test_rotation_gains_what_it_says(holes: str) -> None:
+def test_rotation_gains_what_it_says(holes: str, n_covariates: int) -> None:
+    """With covariates, which stay as they are, nothing of them is left in the factors."""
     views = [Real(select_features=True, weight=0.5), Binary(), Categorical()]
-    problem = make_problem(views, [6, 5, 4], [holes] * 3, n=60, n_components=5)
+    n_groups = 2 * (holes == "cells")
+    sizes = {"n": 60, "n_components": 5, "n_groups": n_groups, "n_covariates": n_covariates}
+    problem = make_problem(views, [6, 5, 4], [holes] * 3, **sizes)
     posterior, local = problem.posterior, problem.rows.start(problem.posterior)
     for _ in range(3):
         local, stats = problem.rows.step(posterior, local)
         posterior, _ = global_step(stats, posterior, problem.spec)
     before = sum(elbo(posterior, stats, problem.spec).values())
-    R, gain = find_rotation(objective(posterior, stats, problem.spec))
+    R, gain = best_rotation(posterior, stats, problem.spec)
     posterior, stats = rotate(posterior, stats, problem.spec, R)
     after = sum(elbo(posterior, stats, problem.spec).values())
     assert gain > 1e-3
+    np.testing.assert_array_equal(R[5:], np.eye(5 + n_covariates)[5:])
+    left = np.abs(stats.zz[:5, 5:]).max(initial=0) / np.diagonal(stats.zz).max()
+    assert left < (0.03 if n_groups else 0.01)  # rows of groups count by their activity
     assert after - before == pytest.approx(gain, rel=1e-9, abs=1e-9)
 
 
-def test_rotation_gradient() -> None:
-    rng = np.random.default_rng(0)
-    problem = make_problem([Real(), Binary(weight=2.0)], [6, 5], ["none", "cells"], n=30, n_components=4)
+@pytest.mark.parametrize("n_groups", [0, 2])
+def test_rotation_gradient(n_groups: int) -> None:
+    rng, holes = np.random.default_rng(0), ["none", "cells"]
+    problem = make_problem([Real(), Binary(weight=2.0)], [6, 5], holes, n=30, n_components=4, n_groups=n_groups)
     local, stats = problem.rows.step(problem.posterior, problem.rows.start(problem.posterior))
     target = objective(global_step(stats, problem.posterior, problem.spec)[0], stats, problem.spec)
     target = target.moved(np.eye(4) + 0.2 * rng.standard_normal((4, 4)))
@@ -239,19 +249,21 @@ def test_rotation_gradient() -> None:
     assert np.sum(target.gradient() * step) == pytest.approx(numeric, rel=1e-6)
 
 
-def test_newton_step_is_exact_on_diagonal_problems() -> None:
+@pytest.mark.parametrize("n_groups", [0, 2])
+def test_newton_step_is_exact_on_diagonal_problems(n_groups: int) -> None:
     """Near a stationary point where all matrices are diagonal, one step goes all the way."""
-    rng = np.random.default_rng(1)
-    problem = make_problem([Real(), Binary(weight=2.0)], [6, 5], ["none", "none"], n=30, n_components=3)
+    rng, holes = np.random.default_rng(1), ["none", "none"]
+    problem = make_problem([Real(), Binary(weight=2.0)], [6, 5], holes, n=30, n_components=3, n_groups=n_groups)
     local, stats = problem.rows.step(problem.posterior, problem.rows.start(problem.posterior))
     target = objective(global_step(stats, problem.posterior, problem.spec)[0], stats, problem.spec)
     diagonal = replace(target, ww=np.stack([np.diag([3.0, 1, 2]), np.diag([1.0, 2, 0.5])]))
-    diagonal = replace(diagonal, zz=diagonal.zz * 0)
+    groups = replace(diagonal.groups, zz=diagonal.groups.zz * np.eye(3))
+    diagonal = replace(diagonal, zz=diagonal.zz * 0, groups=groups)
     diagonal = replace(diagonal, zz=-diagonal.gradient())  # stationary
-    tilted = diagonal.moved(np.eye(3) + 1e-4 * rng.standard_normal((3, 3)) * (1 - np.eye(3)))
-    off = 1 - np.eye(3)
-    after = tilted.moved(np.eye(3) + tilted.newton_step() * off)
-    assert np.abs(after.gradient() * off).max() < 0.01 * np.abs(tilted.gradient() * off).max()
+    for some in (1 - np.eye(3), np.eye(3)):  # turns, then changes of scale
+        tilted = diagonal.moved(np.eye(3) + 1e-4 * rng.standard_normal((3, 3)) * some)
+        after = tilted.moved(np.eye(3) + tilted.newton_step() * some)
+        assert np.abs(after.gradient() * some).max() < 0.01 * np.abs(tilted.gradient() * some).max()
 
 
 def test_a_fall_is_an_error_that_names_the_update(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -48,6 +48,8 @@ def assert_equal(a: Stats, b: Stats) -> None:
     assert b.n_restored == 0
     np.testing.assert_allclose(b.zz, a.zz, rtol=0, atol=1e-9 * np.abs(a.zz).max())
     assert b.z_logdet == pytest.approx(a.z_logdet, rel=1e-9)
+    for name in ("n", "zz"):
+        np.testing.assert_allclose(getattr(b.groups, name), getattr(a.groups, name), rtol=1e-9, atol=1e-9)
     for mine, theirs in zip(a.views, b.views):
         for name in ("n", "z_sum", "zz", "x_sum", "xz", "xx", "bound"):
             one, other = getattr(mine, name), getattr(theirs, name)
@@ -57,9 +59,12 @@ def assert_equal(a: Stats, b: Stats) -> None:
 @pytest.mark.parametrize("missing", ["exact", "mean-field"])
 @pytest.mark.parametrize("holes", ["none", "rows", "cells"])
 def test_steps_are_those_of_rows_in_memory(holes: str, missing: str) -> None:
-    """Real, binary, categorical and count views; the last block is shorter, and some have no hole at all in a view."""
+    """Real, binary, categorical and count views; the last block is shorter, and some have no hole at all in a view.
+    Beside views with holes there are covariates, or groups of samples.
+    """
     views = [Real(), Binary(), Binary(link="logit"), Categorical(), Count()]
-    problem = make_problem(views, [12, 4, 3, 3, 4], [holes] * 5, n=60, missing=missing)
+    sizes = {"n": 60, "n_covariates": 2 if holes == "cells" else 0, "n_groups": 2 if holes == "rows" else 0}
+    problem = make_problem(views, [12, 4, 3, 3, 4], [holes] * 5, missing=missing, **sizes)
     here, there = problem.rows, make_rows(problem.data, problem.spec, 3, missing, "dask", block_rows=11)
     np.testing.assert_allclose(np.abs(there.directions(4)), np.abs(here.directions(4)), atol=1e-9)
     a, b = here.start(problem.posterior), there.start(problem.posterior)

@@ -40,7 +40,7 @@ def settled_bound(problem: Problem) -> float:
     local, converged = problem.rows.settle(problem.posterior, problem.rows.start(problem.posterior))
     assert converged
     _, stats = problem.rows.step(problem.posterior, local)
-    return rows_bound(problem.posterior, stats)
+    return rows_bound(problem.posterior, stats, problem.spec)
 
 
 def evidence(problem: Problem, link: Callable[[np.ndarray], np.ndarray]) -> float:
@@ -82,7 +82,7 @@ def test_cells_that_must_not_go_together_are_updated_one_by_one(monkeypatch: pyt
         local = problem.rows.start(problem.posterior)
         for _ in range(60):
             local, stats = problem.rows.step(problem.posterior, local)
-            path.append(rows_bound(problem.posterior, stats))
+            path.append(rows_bound(problem.posterior, stats, problem.spec))
     one_by_one, together = paths
     assert np.diff(one_by_one).min() > -1e-9
     assert together[-1] < one_by_one[-1] - 1

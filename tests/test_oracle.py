@@ -5,10 +5,11 @@ from dataclasses import replace
 import numpy as np
 import oracle
 import pytest
-from cases import Problem, differences, make_problem, to_oracle
+from cases import Problem, differences, groups_to_oracle, make_problem, to_oracle
 
 from sshiba.core.bound import elbo
 from sshiba.core.global_step import global_step
+from sshiba.core.state import Gamma
 from sshiba.data.types import VIEW_TYPES, Binary, Categorical, Count, Ordinal, Real
 
 SWEEPS = 2
@@ -79,21 +80,54 @@ def test_sweep_without_factors_equals_oracle(case: str, missing: str) -> None:
     assert_sweeps_equal(replace(problem, posterior=none))
 
 
+@pytest.mark.parametrize("space", ["memory", "gram"])
+@pytest.mark.parametrize("missing", ["exact", "mean-field"])
+@pytest.mark.parametrize("holes", ["none", "rows", "cells"])
+def test_sweep_with_groups_of_samples_equals_oracle(holes: str, missing: str, space: str) -> None:
+    """With covariates in the Gram space."""
+    views = [Real(), Binary(), Categorical(), Real(noise="view", select_features=True)]
+    sizes = {"n": 18, "n_groups": 2, "n_covariates": 2 * (space == "gram")}
+    problem = make_problem(views, [4] * 4, [holes] * 4, missing=missing, space=space, **sizes)
+    start = problem.posterior.activity.mean * np.array([[1.0, 0.3, 2.0], [0.2, 1.0, 5.0]])
+    activity = Gamma(start, np.ones_like(start))
+    assert_sweeps_equal(replace(problem, posterior=replace(problem.posterior, activity=activity)))
+
+
+@pytest.mark.parametrize("space", ["memory", "gram"])
+@pytest.mark.parametrize("holes", ["none", "cells"])
+@pytest.mark.parametrize("case", ["real", "real, selected, one noise", "all"])
+def test_sweep_with_covariates_equals_oracle(case: str, holes: str, space: str) -> None:
+    views, missing = CASES[case], "mean-field" if space == "gram" and holes == "cells" else "exact"
+    widths, holes_each = [5] * len(views), [holes] * len(views)
+    problem = make_problem(views, widths, holes_each, n=14, missing=missing, seed=3, space=space, n_covariates=2)
+    assert problem.posterior.n_components == 3
+    assert_sweeps_equal(problem)
+    assert_sweeps_equal(replace(problem, posterior=problem.posterior.select_factors(np.arange(0))))
+
+
 def assert_sweeps_equal(problem: Problem) -> None:
     """Every variable and every term of the bound, after each of some sweeps."""
     missing, posterior = problem.missing, problem.posterior
     naive = to_oracle(problem)
+    groups = groups_to_oracle(problem, naive)
     local = problem.rows.start(posterior)
     for _ in range(SWEEPS):
-        naive, z = oracle.sweep(naive, missing)
+        naive, groups, z = oracle.sweep(naive, missing, groups)
         local, stats = problem.rows.step(posterior, local)
         posterior, residuals = global_step(stats, posterior, problem.spec)
         for view, ov in zip(posterior.views, naive):
+            if ov.known:
+                continue
             worst = differences(view, ov)
             assert max(worst.values()) < 1e-9, worst
-        ours, theirs = elbo(posterior, stats, problem.spec, residuals), oracle.elbo(naive, z)
+        ours, theirs = elbo(posterior, stats, problem.spec, residuals), oracle.elbo(naive, groups, z)
         assert ours["z"] == pytest.approx(theirs["z"], rel=1e-9)
-        for i in range(len(naive)):
+        np.testing.assert_allclose(posterior.activity.mean, groups.shape / groups.rate, rtol=1e-9)
+        assert ours["activity"] == pytest.approx(theirs["activity"], rel=1e-9, abs=1e-9)
+        for i, view in enumerate(naive):
+            if view.known:
+                assert ours["x:covariates"] == pytest.approx(theirs[f"x{i}"], rel=1e-7)
+                continue
             x_and_t = theirs[f"x{i}"] + theirs[f"local{i}"]
             assert ours[f"x:v{i}"] + ours[f"t:v{i}"] == pytest.approx(x_and_t, rel=1e-9, abs=1e-9)
             for name, letter in (

@@ -8,6 +8,7 @@ import warnings
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import nullcontext
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -26,6 +27,7 @@ from .core.start import posterior_like
 from .core.state import Posterior
 from .core.streamed import AnyView, ReadCount
 from .data.advice import Problem, Remedy
+from .data.covariates import plain_covariates
 from .data.reading import read_training, warn_empty_rows
 from .data.schema import Schema
 from .data.types import View
@@ -38,6 +40,7 @@ from .fitted.annotating import write_to
 from .fitted.answers import Answers
 from .fitted.describe import attributes
 from .fitted.fitted import Fitted, fitted_of, make_fitted
+from .fitted.sample_groups import explained_by_group, labels_of
 from .fitted.search import (
     ALL,
     FEWEST,
@@ -97,6 +100,15 @@ class SSHIBA(BaseEstimator):
         does so where a sweep takes less than about 50 milliseconds, no view selects features and none is sparse; None
         takes the fewest.
         A list is compared whatever the data. `search_` tells what was found.
+    covariates : list of names, or mapping of name to "real" or "categorical", optional
+        Known inputs such as a batch or an age, which have effects in every view and so take no factor: columns of the
+        one DataFrame, or entries beside the views (all their columns), or columns of the entry "covariates". Their
+        effects are N(0, 100) in standard deviations; labels are dummies, against the first of them. New rows need them
+        again. `covariate_effects_` says what they do.
+    sample_groups : name, optional
+        A column of labels of the one DataFrame, or an entry of labels beside the views, such as a cohort: factors are
+        shared, but each has an activity of its own in every group, `activity_`, and each group has its intercepts
+        (a covariate of that name). New rows of an unseen group, or without one, are taken as the average row.
     device : None, "cuda", "cuda:1", ... or "cpu"
         Where rows are processed: None with NumPy, or where the first tensor among the views is; else with PyTorch on
         one of its devices (extra `torch`). Fitted attributes are NumPy's. Restarts run one after another there. Where a
@@ -126,7 +138,7 @@ class SSHIBA(BaseEstimator):
         The bound at the end of the fit, in nats.
     log_evidence_ : float or None
         The bound corrected for most of what it loses: an estimate, to compare models of the same data by. None with
-        labels and under missing="mean-field".
+        labels, covariates or groups of samples, and under missing="mean-field".
 
     All others are in the documentation, docs/api.md.
     """
@@ -153,6 +165,8 @@ class SSHIBA(BaseEstimator):
         priors: Priors | None = None,
         keep: str | None = None,
         search: str | Sequence[Candidate] | None = "auto",
+        covariates: Any = None,
+        sample_groups: Any = None,
         device: str | None = None,
         engine: str = "auto",
         dtype: str = "float64",
@@ -175,6 +189,8 @@ class SSHIBA(BaseEstimator):
         self.priors = priors
         self.keep = keep
         self.search = search
+        self.covariates = covariates
+        self.sample_groups = sample_groups
         self.device = device
         self.engine = engine
         self.dtype = dtype
@@ -220,7 +236,7 @@ class SSHIBA(BaseEstimator):
         """
         check_settings(self)
         schema, data, index = self._read(views)
-        warn_empty_rows(data, index)
+        warn_empty_rows({name: data[name] for name in schema.types}, index)
         self._run(schema, data, index, None, (), None, checkpoint, checkpoint_minutes)
         if self.n_components_ == self.n_components and self.fitted_.choice.keep == FEWEST:
             what = f"all {self.n_components} factors are in use, and more may fit better"
@@ -255,6 +271,7 @@ class SSHIBA(BaseEstimator):
     def _settings(self) -> dict[str, Any]:
         """What is kept with a fit; a random generator is not, for it moves on."""
         settings = {name: getattr(self, name) for name in STORED_SETTINGS}
+        settings["covariates"] = plain_covariates(self.covariates) or None
         if not isinstance(self.random_state, int | np.integer):
             settings["random_state"] = None
         return settings
@@ -270,7 +287,8 @@ class SSHIBA(BaseEstimator):
         """The training rows; a progress bar where they are read from elsewhere."""
         self._reads = ReadCount()
         with ReadingBar(self._reads) if self.verbose else nullcontext():
-            return read_training(views, self.views, self.dtype, self.max_memory, self._reads)
+            beside = (self.covariates, self.sample_groups)
+            return read_training(views, self.views, self.dtype, self.max_memory, self._reads, *beside)
 
     def _read_again(self, fit: Fitted, views: Any) -> tuple[Schema, dict[str, AnyView], pd.Index]:
         """The data of an interrupted fit, and no others, as the same views."""
@@ -322,9 +340,9 @@ class SSHIBA(BaseEstimator):
         spec = choice.spec(lambda priors: schema.model_spec(len(index), priors, self.missing))
         limit = memory_limit(self.max_memory)
 
-        def rows_of(missing: str) -> Rows:
-            device = self._device_for(coded)
-            return make_rows(coded, spec, n_components, missing, self.engine, device=device, max_memory=limit)
+        def rows_of(missing: str, data: Sequence[AnyView] = coded) -> Rows:
+            device = self._device_for(data)
+            return make_rows(data, spec, n_components, missing, self.engine, device=device, max_memory=limit)
 
         rows = rows_of(self.missing)
         logger.info("engine: %s", rows.describe())
@@ -374,6 +392,9 @@ class SSHIBA(BaseEstimator):
 
                 sharpness = find_sharpness(coded, spec, self.fitted_.posterior, out_of_time)
                 self._keep(replace(self.fitted_, sharpness=sharpness))
+                if spec.n_groups:
+                    shares = explained_by_group(coded, self.fitted_.posterior, partial(rows_of, self.missing))
+                    self._keep(replace(self.fitted_, groups=labels_of(coded), r2_by_group=shares))
         if restarts.interrupted:
             logger.warning(Problem("interrupted, the best state so far is kept", (Remedy.RESUME,)))
         elif not self.converged_:
@@ -451,18 +472,27 @@ class SSHIBA(BaseEstimator):
 
     # ------------------------------------------------------------------------------------------- new rows
 
-    def transform(self, views: Any, return_std: bool = False) -> Any:
+    def transform(self, views: Any, return_std: bool = False, covariates: str | None = None) -> Any:
         """E[z] of rows, (n, K), from any subset of views with holes; `return_std` adds its deviation.
 
         A DataFrame labelled by the rows where frames are given (polars or Arrow as they are), else an array.
+        Covariates, where the model has any, are given as in `fit`; with covariates="mean", here and in all answers,
+        those that are not given are taken at their mean.
         """
-        return Answers(fitted_of(self)).transform(views, return_std)
+        return Answers(fitted_of(self)).transform(views, return_std, covariates)
 
     def fit_transform(self, views: Any, y: None = None) -> Any:
         """Fit, and return the factors of the training rows as `transform` does."""
         return self.fit(views).transform(views)
 
-    def predict(self, views: Any, target: Any = None, return_std: bool = False, use_target: bool = False) -> Any:
+    def predict(
+        self,
+        views: Any,
+        target: Any = None,
+        return_std: bool = False,
+        use_target: bool = False,
+        covariates: str | None = None,
+    ) -> Any:
         """Means, 0 / 1 or labels of the views that are not given, or of one target.
 
         Parameters
@@ -476,28 +506,33 @@ class SSHIBA(BaseEstimator):
             Also return the predictive standard deviations.
         use_target : bool
             Use what is given of the target as well: its seen cells help to predict its missing ones.
+        covariates : None or "mean"
+            As in `transform`.
 
         Returns
         -------
         A dict view -> prediction (a DataFrame of the columns the table lacks), or with a target just the prediction;
         with `return_std` a pair of those.
         """
-        return Answers(fitted_of(self)).predict(views, target, return_std, use_target)
+        return Answers(fitted_of(self)).predict(views, target, return_std, use_target, covariates)
 
-    def predict_proba(self, views: Any, target: Any, use_target: bool = False) -> Any:
+    def predict_proba(self, views: Any, target: Any, use_target: bool = False, covariates: str | None = None) -> Any:
         """Binary: p(t = 1), (n, D). Categorical: probabilities over `classes_[target]`, (n, C).
 
         Ordinal: of one column the probabilities of its levels, (n, L); of several a DataFrame with two levels of column
         names, (column, level), or, of a view that was an array, a dict of column -> (n, L).
 
-        `target` and `use_target` are as in `predict`.
+        `target`, `use_target` and `covariates` are as in `predict`.
         """
-        return Answers(fitted_of(self)).predict_proba(views, target, use_target)
+        return Answers(fitted_of(self)).predict_proba(views, target, use_target, covariates)
 
-    def impute(self, views: Any, return_std: bool = False, beyond_limits: bool = False) -> Any:
+    def impute(
+        self, views: Any, return_std: bool = False, beyond_limits: bool = False, covariates: str | None = None
+    ) -> Any:
         """The same dict or table, observed cells untouched and holes filled; with `return_std` also the deviations.
 
-        `beyond_limits`: values at a limit (`Real(limits=...)`) are replaced, too, by their means beyond it.
+        `beyond_limits`: values at a limit (`Real(limits=...)`) are replaced, too, by their means beyond it. Covariates
+        are not filled; `covariates` is as in `transform`.
 
         The standard deviation of an observed cell is 0; that of a filled label is that of "the label is right"; that
         of a level is in levels, counted 0, 1, 2 ...; in
@@ -507,7 +542,7 @@ class SSHIBA(BaseEstimator):
         polars and Arrow come back as such; MuData and AnnData as copies in which the holes of X are filled, and rows
         that a modality lacks are not added.
         """
-        return Answers(fitted_of(self)).impute(views, return_std, beyond_limits)
+        return Answers(fitted_of(self)).impute(views, return_std, beyond_limits, covariates)
 
     def influence(self, target: Any) -> dict[str, pd.Series]:
         """How much each feature of the other views moves the prediction of a target: view -> Series, larger = more.
@@ -518,16 +553,17 @@ class SSHIBA(BaseEstimator):
         """
         return Answers(fitted_of(self)).influence(target)
 
-    def score(self, views: Any, y: None = None) -> float:
-        """Average over rows of a lower bound of log p(row), in nats and the user's units."""
-        return Answers(fitted_of(self)).score(views)
+    def score(self, views: Any, y: None = None, covariates: str | None = None) -> float:
+        """Average over rows of a lower bound of log p(row), given its covariates, in nats and the user's units."""
+        return Answers(fitted_of(self)).score(views, covariates)
 
-    def sample(self, n: int = 1, random_state: int | None = None) -> Any:
+    def sample(self, n: int = 1, random_state: int | None = None, covariates: Any = None) -> Any:
         """New rows from the posterior predictive: a dict of views; of one table a DataFrame, columns in its order.
 
-        Columns of an integer dtype are rounded.
+        Columns of an integer dtype are rounded. `covariates` of n rows are given as in `fit`, without the views; else
+        they are at their mean.
         """
-        return Answers(fitted_of(self)).sample(n, random_state)
+        return Answers(fitted_of(self)).sample(n, random_state, covariates)
 
     # ---------------------------------------------------------------------------------------------- files
 
@@ -563,9 +599,19 @@ class SSHIBA(BaseEstimator):
         write_report(self, path, views, fraction, title)
 
 
-SAME_MODEL = ("n_components", "missing", "priors", "keep", "search")  # settings that a fit must go on with
+SAME_MODEL = (
+    "n_components",
+    "covariates",
+    "sample_groups",
+    "missing",
+    "priors",
+    "keep",
+    "search",
+)  # settings that a fit must go on with
 STORED_SETTINGS = (
     "n_components",
+    "covariates",
+    "sample_groups",
     "n_init",
     "start",
     "max_iter",

@@ -9,6 +9,7 @@ import numpy as np
 from .core.devices import find_device
 from .core.machine import memory_limit
 from .core.spec import Priors
+from .data.covariates import plain_covariates
 from .engines import ENGINES, check_engine
 from .fitted.search import KEEP, Candidate
 
@@ -52,6 +53,14 @@ def check_settings(model: Any) -> None:
         raise kind(f"search must be 'auto', None or a list of Candidate(...), not {given!r}.")
     if a_list and (model.priors is not None or model.keep is not None):
         raise ValueError("search is a list of candidates, which have their own priors and keep: leave these None.")
+    named, groups = plain_covariates(model.covariates), model.sample_groups
+    if groups is not None and not isinstance(groups, str | int):
+        raise TypeError(
+            f"sample_groups must be the name of a column, or of an entry beside the views, not {groups!r}: "
+            "sample_groups='cohort'."
+        )
+    if named.get(groups) == "real":
+        raise ValueError(f"sample_groups={groups!r} holds labels, and cannot be a 'real' covariate, too.")
     memory_limit(model.max_memory)
     if model.engine not in ENGINES:
         raise ValueError(f"engine must be one of {ENGINES}, not {model.engine!r}.")

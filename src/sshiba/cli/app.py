@@ -23,6 +23,7 @@ from ..files.writing import check_target
 from ..fitting.restarts import ctrl_c
 from ..version import __version__
 from .arguments import (
+    AtMean,
     Command,
     Commands,
     Fitting,
@@ -43,6 +44,7 @@ from .steps import (
     check_has_probabilities,
     columns_of,
     dialect_of,
+    entries_of,
     fit_shown,
     impute_long,
     impute_tables,
@@ -120,7 +122,7 @@ def fit(
         if target is None:
             raise ValueError("say where the model goes: -o model.sshiba.")
         if resume is not None and (
-            others := given_options("view", "limits", "margin", "components", "keep", "restarts", "seed")
+            others := given_options("view", "limits", "margin", "covariate", "components", "keep", "restarts", "seed")
         ):
             raise ValueError(f"--resume goes on with the settings of the model: leave out {', '.join(others)}.")
         check_target(target, force or target == resume)
@@ -173,6 +175,7 @@ def impute(
         bool, typer.Option("--beyond-limits", help="Values at a limit are replaced, too, by their means beyond it.")
     ] = False,
     fit_rows: Annotated[int, typer.Option(min=100, help="Rows that are fitted of a text file over 200 MB.")] = 20_000,
+    at_mean: AtMean = False,
     unseen: Unseen = UnseenLabels.missing,
     force: Force = False,
 ) -> None:
@@ -192,15 +195,16 @@ def impute(
         given = open_data(data, how, learned, limit_for_answers(fitting.max_memory))
         if used is not None:
             say_absent(used, columns_of(given))
+        asked = {"beyond_limits": beyond_limits, "covariates": "mean" if at_mean else None}
         if isinstance(given, LongTable):
             check_growing(given, out, std)
             say_long(given)
-            impute_long(given, fitting, used, fit_rows, out, std, beyond_limits)
+            impute_long(given, fitting, used, fit_rows, out, std, asked)
         elif isinstance(given, FileViews):
-            known = given if used is None else given.called(list(used.views_))
-            impute_views(known, fitting, used, out, std, beyond_limits)
+            known = given if used is None else given.called(entries_of(used))
+            impute_views(known, fitting, used, out, std, asked)
         else:
-            impute_tables(given, fitting, used, out, std, beyond_limits)
+            impute_tables(given, fitting, used, out, std, asked)
 
 
 @app.command(
@@ -218,6 +222,7 @@ def predict(
     use_target: Annotated[
         bool, typer.Option("--use-target", help="Use what the file has of the target, too, to fill its gaps.")
     ] = False,
+    at_mean: AtMean = False,
     unseen: Unseen = UnseenLabels.missing,
     force: Force = False,
 ) -> None:
@@ -232,10 +237,12 @@ def predict(
         if proba:
             check_has_probabilities(used, target)
 
+        known = "mean" if at_mean else None
+
         def answer(part: Any) -> pd.DataFrame:
             if proba:
-                return named_by_label(used, as_table(used.predict_proba(part, target, use_target)))
-            found = used.predict(part, target, return_std=True, use_target=use_target)
+                return named_by_label(used, as_table(used.predict_proba(part, target, use_target, known)))
+            found = used.predict(part, target, return_std=True, use_target=use_target, covariates=known)
             means, deviations = (as_table(values, target) for values in found)
             means = whole_labels(used, means)
             return pd.concat([means, deviations.add_suffix(" std")], axis=1) if std else means
@@ -250,6 +257,7 @@ def transform(
     new: NewTables,
     how: Reading,
     out: Out = "-",
+    at_mean: AtMean = False,
     unseen: Unseen = UnseenLabels.missing,
     force: Force = False,
 ) -> None:
@@ -259,4 +267,9 @@ def transform(
         used = loaded(model, unseen)
         given, dialect = open_new(used, new, how)
         check_growing(given, out)
-        write_answers(given, lambda part: as_table(used.transform(part)), out, dialect, "finding factors")
+        known = "mean" if at_mean else None
+
+        def answer(part: Any) -> pd.DataFrame:
+            return as_table(used.transform(part, covariates=known))
+
+        write_answers(given, answer, out, dialect, "finding factors")

@@ -18,7 +18,7 @@ from ..estimator import SSHIBA
 from ..files.formats import ENDINGS
 from ..files.reading_options import DATES, Reading
 from ..fitted.search import KEEP
-from .column_options import MARGINS, parse_view, with_levels, with_numbers
+from .column_options import MARGINS, parse_covariates, parse_view, with_levels, with_numbers, without_columns
 from .terminal import plain_errors, running
 
 
@@ -42,6 +42,10 @@ Unseen = Annotated[
         help="Labels that the model never saw: count them as missing, or refuse them.", metavar="missing|error"
     ),
 ]
+AtMean = Annotated[
+    bool,
+    typer.Option("--covariates-at-mean", help="Covariates that the files lack are taken at their mean."),
+]
 Force = Annotated[bool, typer.Option("--force", help="Overwrite files.")]
 
 
@@ -53,6 +57,8 @@ class Fitting:
     levels: Sequence[str] = ()  # COLUMN=lowest,...,highest
     limits: Sequence[str] = ()  # COLUMN=lower,upper
     margin: Sequence[str] = ()  # KIND, or COLUMN=KIND
+    covariate: Sequence[str] = ()  # NAME, or NAME=type
+    groups: str | None = None
     components: int = 50
     keep: str | None = None
     restarts: int = 1
@@ -65,9 +71,12 @@ class Fitting:
 
     def model(self, given: Any) -> SSHIBA:
         """The model that is to be fitted to `given`."""
+        covariates = parse_covariates(self.covariate, given)
+        given = without_columns(given, [*covariates, *([] if self.groups is None else [self.groups])])
         views = with_levels(dict(parse_view(text, given) for text in self.view), self.levels, given)
         views = with_numbers(views, self.limits, self.margin, given)
         model = SSHIBA(self.components, views or None, self.restarts, keep=self.keep, engine=self.engine())
+        model.set_params(covariates=covariates or None, sample_groups=self.groups)
         limits = {"max_time": self.max_time, "max_memory": self.max_memory}
         return model.set_params(random_state=self.seed, n_jobs=self.jobs, device=self.device, **limits)
 
@@ -158,6 +167,22 @@ OPTIONS: dict[type, dict[str, Any]] = {
             typer.Option(
                 help=f"KIND or COLUMN=KIND: the scale of columns of numbers, {', '.join(MARGINS)} (again for more).",
                 metavar="KIND",
+            ),
+        ],
+        "covariate": Annotated[
+            list[str] | None,
+            typer.Option(
+                help="NAME, or NAME=categorical: a known input such as a batch or an age, a column or a file beside "
+                "the others. Its effects take no factor (again for more).",
+                metavar="NAME",
+            ),
+        ],
+        "groups": Annotated[
+            str | None,
+            typer.Option(
+                help="Column with the group of each row, such as a cohort, or a file beside the others: factors are "
+                "shared, and each has an activity in every group.",
+                metavar="NAME",
             ),
         ],
         "components": Annotated[int, typer.Option(min=1, help="The most factors.")],

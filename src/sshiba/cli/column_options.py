@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import fnmatch
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from typing import Any
 
 import pandas as pd
@@ -19,6 +19,26 @@ from ..data.types import VIEW_TYPES, Ordinal, Real
 
 MARGINS = tuple(BENT)
 LEVELS_VIEW = "ordinal"  # of the columns of --levels that are in no --view
+
+
+def parse_covariates(texts: Sequence[str], given: Any) -> dict[str, str | None]:
+    """NAME, or NAME=type where a name without its type is a column, or a file beside the others."""
+    outline = given.outline if isinstance(given, RowSource) else given
+    found: dict[str, str | None] = {}
+    for text in texts:
+        name, _, kind = text.rpartition("=")
+        known = name in outline and text not in outline
+        found[name if known else text] = kind if known else None
+    return found
+
+
+def without_columns(given: Any, names: Collection[str]) -> Any:
+    """A table without some of its columns; several views as they are."""
+    outline = given.outline if isinstance(given, RowSource) else given
+    if not names or not isinstance(outline, pd.DataFrame):
+        return given
+    kept = outline.drop(columns=[name for name in names if name in outline])
+    return given.part(kept) if isinstance(given, RowSource) else kept
 
 
 def parse_view(text: str, given: Any) -> tuple[str, Any]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
 from difflib import get_close_matches
 from typing import Any
@@ -57,7 +57,7 @@ def open_new(
     """New rows as the model's own were read, and how their file is written, but for answers with names."""
     given = open_data(paths, how, learned_reading(model), limit_for_answers())
     if isinstance(given, FileViews):
-        given = given.called([name for name in model.views_ if name != target])
+        given = given.called([name for name in entries_of(model) if name != target])
     say_absent(model, columns_of(given), target)
     dialect = dialect_of(given)
     return given, None if dialect is None else replace(dialect, header=True)
@@ -67,10 +67,15 @@ def read_again(model: SSHIBA, paths: Sequence[str], how: Reading) -> Any:
     """The data of a model."""
     given = open_data(paths, how, learned_reading(model), limit_for_checks(model.max_memory))
     if isinstance(given, FileViews):
-        given = given.called(list(model.views_))
+        given = given.called(entries_of(model))
     say_long(given)
     say_absent(model, columns_of(given))
     return values_of(given)
+
+
+def entries_of(model: SSHIBA) -> list[str]:
+    """What a dict of views is called that the model can read: its views, and covariates beside them."""
+    return [*model.views_, *model.fitted_.schema.known_entries]
 
 
 def columns_of(given: Any) -> Any:
@@ -141,20 +146,23 @@ def n_cells(part: Any) -> int:
 
 
 def impute_tables(
-    given: Any, fitting: Fitting, model: SSHIBA | None, out: str, std: str | None, beyond: bool = False
+    given: Any, fitting: Fitting, model: SSHIBA | None, out: str, std: str | None, asked: Mapping[str, Any]
 ) -> None:
-    """Tables, or files of views, which come back in their own form; without a model one is fitted to them."""
+    """Tables, or files of views, which come back in their own form; without a model one is fitted to them.
+
+    `asked` are options of `SSHIBA.impute`.
+    """
     values = values_of(given)
     used = model or fitted(values, fitting)
     if not isinstance(given, FileTable):
         views = as_views(given)
-        filled, deviations = used.impute(views, return_std=True, beyond_limits=beyond)
+        filled, deviations = used.impute(views, return_std=True, **asked)
         write_views(given, filled, out)
         if std is not None:
             write_views(given, deviations, std)
         say_filled(sum(count_holes(part) for part in views.values()), sum(map(n_cells, views.values())))
         return
-    filled, deviations = used.impute(values, return_std=True, beyond_limits=beyond)
+    filled, deviations = used.impute(values, return_std=True, **asked)
     table, rounded = given.filled(filled)
     write(table, out, given.dialect, given.sheet)
     if std is not None:
@@ -183,7 +191,7 @@ def impute_long(
     fit_rows: int,
     out: str,
     std: str | None,
-    beyond: bool = False,
+    asked: Mapping[str, Any],
 ) -> None:
     """Part by part; the files appear when all of them are done."""
     n_rows = long.total_rows
@@ -199,7 +207,7 @@ def impute_long(
     dialect = dialect_of(long)
     with RowsBar("filling", n_rows) as bar, growing(out, dialect) as add, growing(std, dialect) as add_std:
         for _, part in long.parts_of_whole():
-            filled, deviations = used.impute(part.values, return_std=True, beyond_limits=beyond)
+            filled, deviations = used.impute(part.values, return_std=True, **asked)
             table, rounded = part.filled(filled)
             add(table)
             add_std(part.deviations(deviations))
@@ -210,7 +218,7 @@ def impute_long(
 
 
 def impute_views(
-    given: FileViews, fitting: Fitting, model: SSHIBA | None, out: str, std: str | None, beyond: bool = False
+    given: FileViews, fitting: Fitting, model: SSHIBA | None, out: str, std: str | None, asked: Mapping[str, Any]
 ) -> None:
     """Views in files, part by part."""
     used = model or fitted(given.views, fitting)
@@ -221,7 +229,7 @@ def impute_views(
         growing_views(given, std) as add_std,
     ):
         for part in given.parts():
-            filled, deviations = used.impute(part, return_std=True, beyond_limits=beyond)
+            filled, deviations = used.impute(part, return_std=True, **asked)
             add(filled)
             add_std(deviations)
             n_holes += sum(count_holes(view) for view in part.values())

@@ -61,6 +61,8 @@ OPTIONS = {
     Remedy.RESUME: "",  # the command says how
     Remedy.DENSE: "write it as a dense matrix, in which NaN means missing",
     Remedy.SPARSE_REAL: "take it as numbers with --view NAME=columns:real",
+    Remedy.AT_MEAN: "take them at their mean with --covariates-at-mean",
+    Remedy.AS_LABELS: "if they are labels, say so with --covariate NAME=categorical",
     Remedy.UNIQUE_ROWS: "name the rows by another column with --index",
 }
 running: ContextVar[Any] = ContextVar("running", default=None)  # what typer knows of the command that runs
@@ -154,6 +156,9 @@ def describe(model: SSHIBA, console: Console) -> None:
     for name, coding in model.fitted_.schema.codings.items():
         if coding.scales_in_words:
             console.print(f"{name}: {coding.scales_in_words}", highlight=False, markup=False)
+    known = model.fitted_.schema.covariates
+    if known is not None:
+        console.print(f"covariates: {known.in_words}", highlight=False, markup=False)
 
 
 def print_scores(scores: pd.DataFrame, title: str) -> None:

@@ -57,7 +57,7 @@ class Block:
     n: int
     shared: bool
     views: tuple[RowView, ...]
-    observed: Array  # (r, ΣG): the masks of all views side by side; each view has its part of it
+    observed: Array  # (r, ΣG + S): the masks of all views side by side, each view has its part of it; the row's group
     exact: bool
     part_bytes: int = HOST.part_bytes  # working memory of rows with a covariance each
 
@@ -69,10 +69,15 @@ class Block:
         shared: bool,
         missing: str = "exact",
         part_bytes: int = HOST.part_bytes,
+        groups: Array | None = None,
     ) -> Block:
-        """The masks of the views are put side by side, and not kept twice."""
+        """The masks of the views are put side by side, and not kept twice.
+
+        `groups` (r, S) of bool says which group of samples the rows are in; None where there are none.
+        """
         xp = array_namespace(views[0].observed)
-        observed = views[0].observed if len(views) == 1 else xp.concat([view.observed for view in views], axis=1)
+        masks = [*(view.observed for view in views), *([] if groups is None else [groups])]
+        observed = masks[0] if len(masks) == 1 else xp.concat(masks, axis=1)
         kept, start = [], 0
         for view in views:
             stop = start + view.observed.shape[1]

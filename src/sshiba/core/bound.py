@@ -16,24 +16,35 @@ def elbo(posterior: Posterior, stats: Stats, spec: ModelSpec, residuals: Residua
 
     `residuals` are those of `global_step`, where it has just been done.
     """
-    terms = {"z": z_term(stats)}
+    terms = {"z": z_term(posterior, stats), "activity": gamma_term(posterior.activity, spec.activity_prior)}
     if residuals is None:
         residuals = tuple(expected_residual(vs, view) for vs, view in zip(stats.views, posterior.views))
     for vs, view, view_spec, residual in zip(stats.views, posterior.views, spec.views, residuals):
+        if view_spec.known:
+            terms[f"x:{view_spec.name}"] = known_term(vs, view, residual)
+            continue
         for name, value in view_terms(vs, view, view_spec, residual).items():
             terms[f"{name}:{view_spec.name}"] = view_spec.weight * float(value)
     return terms
 
 
-def rows_bound(posterior: Posterior, stats: Stats) -> float:
+def rows_bound(posterior: Posterior, stats: Stats, spec: ModelSpec) -> float:
     """The part of the bound that belongs to the rows: Σ_n of a bound on log p(row), the globals at their posterior."""
-    data = [x_term(vs, view, expected_residual(vs, view)) + vs.bound for vs, view in zip(stats.views, posterior.views)]
-    return z_term(stats) + float(sum(data))
+    total = z_term(posterior, stats)
+    for vs, view, view_spec in zip(stats.views, posterior.views, spec.views):
+        residual = expected_residual(vs, view)
+        total += known_term(vs, view, residual) if view_spec.known else x_term(vs, view, residual) + float(vs.bound)
+    return total
 
 
-def z_term(stats: Stats) -> float:
-    """Σ_n E log p(z) − E log q(z) = −½ tr<ZᵀZ> + ½ Σ log|Σ_n| + NK/2."""
-    return 0.5 * float(stats.z_logdet - np.trace(stats.zz) + stats.n * stats.zz.shape[0])
+def z_term(posterior: Posterior, stats: Stats) -> float:
+    """Σ_n E log p(z) − E log q(z) = −½ tr<ZᵀZ> + ½ Σ log|Σ_n| + NK/2.
+
+    Of rows in a group of samples −½ Σ_k a_k <z_k²> + ½ Σ_k E log a_k takes the place of −½ |<z>|².
+    """
+    a, groups = posterior.activity, stats.groups
+    within = np.sum((a.mean - 1) * groups.squares(posterior.n_components)) - np.sum(groups.n @ a.log_mean)
+    return 0.5 * float(stats.z_logdet - np.trace(stats.zz) - within + stats.n * stats.zz.shape[0])
 
 
 def view_terms(stats: ViewStats, view: ViewPosterior, spec: ViewSpec, residual: np.ndarray) -> dict[str, float]:
@@ -54,12 +65,19 @@ def x_term(stats: ViewStats, view: ViewPosterior, residual: np.ndarray) -> float
     return 0.5 * float(np.sum(n * (view.tau.log_mean - log(2 * pi)) - view.tau.mean * residual))
 
 
+def known_term(stats: ViewStats, view: ViewPosterior, residual: np.ndarray) -> float:
+    """E log p(c | z) − log p(c), c ~ N(0, 1 + 1/tau): with it the bound is one of log p(t | c)."""
+    n, variance = stats.n[stats.groups.index], 1 + 1 / view.tau.mean
+    log_p = -0.5 * float(np.sum(n * np.log(2 * pi * variance) + stats.xx / variance))
+    return x_term(stats, view, residual) - log_p
+
+
 def w_term(view: ViewPosterior, spec: ViewSpec) -> float:
     """E log p(W | alpha, gamma) − E log q(W); log 2π cancels between the two."""
     n_features, n_components = view.w_mean.shape
     gamma, log_gamma = view.gamma.mean[spec.relevance], view.gamma.log_mean[spec.relevance]
-    log_prior = n_features * np.sum(view.alpha.log_mean) + n_components * np.sum(log_gamma)
-    energy = (gamma @ view.w_second) @ view.alpha.mean
+    log_prior = n_features * np.sum(view.alpha_log_mean) + n_components * np.sum(log_gamma)
+    energy = (gamma @ view.w_second) @ view.alpha_mean
     return 0.5 * float(log_prior - energy + np.sum(view.w_cov.logdet) + n_features * n_components)
 
 

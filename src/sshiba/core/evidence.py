@@ -8,11 +8,13 @@ in V. Three kinds are told apart (docs/model.md, "The log evidence"):
 * Signs and permutations of the factors are modes of their own: `log_symmetries`.
 * All other couplings are weak, and cost ½ Var_q V: `weak_gain`.
 
-A view of weight w counts as w copies of it, each with its own W, as in the bound.
+A view of weight w counts as w copies of it, each with its own W, as in the bound. With covariates c it is log p(x | c):
+Z → Z − C Eᵀ, A → A + W E is one more way to leave the fit as it is.
 """
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 from math import lgamma, log, pi
 
@@ -20,9 +22,9 @@ import numpy as np
 from scipy.linalg import eigvalsh
 
 from .global_step import expected_residual
-from .rotation import Objective, find_rotation, objective, rotate
+from .rotation import Objective, best_rotation, objective, rotate
 from .spec import ModelSpec, ViewSpec
-from .state import ColumnGroups, Gamma, Posterior, Stats, ViewPosterior, ViewStats
+from .state import EFFECT_PRECISION, ColumnGroups, Gamma, Posterior, Stats, ViewPosterior, ViewStats
 from .w_moments import covariance_trace, feature_gamma, weighted_ww
 
 MAX_ROTATIONS = 20
@@ -35,24 +37,27 @@ def log_evidence(posterior: Posterior, stats: Stats, spec: ModelSpec, bound: flo
     """The bound and an estimate of what it loses, in nats; O(D K² + K³) where features share their rows.
 
     An estimate, not a bound; `stats` are those of a sweep near convergence. Real views of any options, with holes or
-    without; None with labels and under missing="mean-field", where most of the loss is in q(x), which is not derived.
+    without; None with labels and under missing="mean-field", where most of the loss is in q(x), which is not derived,
+    and with groups of samples, for which the scale of z is free.
     """
-    if spec.mean_field or any(view.likelihood.latent for view in spec.views):
+    if spec.mean_field or spec.n_groups or any(view.likelihood.latent for view in spec.views):
         return None
     if posterior.n_components == 0:  # nothing of these is coupled
         return float(bound)
     posterior, stats, rise = best_axes(posterior, stats, spec)
-    about_z = information_about_z(posterior, stats, spec)
-    H = rotation_curvature(objective(posterior, stats, spec))
-    B, Z = rotation_information(stats.zz, stats.n, about_z)
+    k, about_z = posterior.n_components, information_about_z(posterior, stats, spec)
+    H = rotation_curvature(objective(posterior, stats, spec).of_factors(k))
+    B, Z = rotation_information(stats.zz[:k, :k], stats.n, about_z)
     used = np.flatnonzero(np.diagonal(B) * np.diagonal(Z) > np.diagonal(H.own))  # others are idle: q knows no E of them
     own = np.ix_(used, used)
     gain = rotation_gain(Curvature(H.own[own], H.cross[own]), B[own], Z[own])
-    of_shift, known = shift_forms(posterior, stats, spec, about_z.precision)
-    gain += float(np.sum(rigid_gain(eigvalsh(known, of_shift)))) + log_symmetries(len(used))
-    z_cov = np.linalg.inv(about_z.precision)
-    for view, view_stats, view_spec in zip(posterior.views, stats.views, spec.views):
-        gain += view_spec.weight * weak_gain(view, view_stats, view_spec, z_cov)
+    forms = [shift_forms(posterior, stats, spec, about_z.precision)]
+    forms += shear_forms(posterior, stats, spec, about_z)
+    gain += sum(float(np.sum(rigid_gain(eigvalsh(Q, of_both)))) for of_both, Q in forms) + log_symmetries(len(used))
+    z_cov = np.zeros_like(stats.zz)
+    z_cov[:k, :k] = np.linalg.inv(about_z.precision)
+    for m in spec.learned:
+        gain += spec.views[m].weight * weak_gain(posterior.views[m], stats.views[m], spec.views[m], z_cov)
     return float(bound + rise + gain)
 
 
@@ -60,7 +65,7 @@ def best_axes(posterior: Posterior, stats: Stats, spec: ModelSpec) -> tuple[Post
     """The posterior where the rotation's gradient is 0, and what that gains: a fit need not rotate, or end with it."""
     total = 0.0
     for _ in range(MAX_ROTATIONS):
-        R, rise = find_rotation(objective(posterior, stats, spec))
+        R, rise = best_rotation(posterior, stats, spec)
         if rise > 0:
             posterior, stats = rotate(posterior, stats, spec, R)
             total += rise
@@ -106,7 +111,7 @@ def rotation_curvature(o: Objective) -> Curvature:
 
 @dataclass(frozen=True)
 class AboutZ:
-    """What the cells of a row say about its z, averaged over the rows."""
+    """What the cells of a row say about its z, that of covariates being known, averaged over the rows."""
 
     precision: np.ndarray  # (K, K): P = I + T, T = Σ_d w τ_d (n_d/N) <w_d w_dᵀ>
     by_means: np.ndarray  # (K, K): T̄, the same with w̄_d w̄_dᵀ
@@ -116,11 +121,13 @@ def information_about_z(posterior: Posterior, stats: Stats, spec: ModelSpec) -> 
     """The mean precision of q(z), and the part of it that is due to the means of the weights."""
     n_components = posterior.n_components
     precision, by_means = np.eye(n_components), np.zeros((n_components, n_components))
-    for view, vs, view_spec in zip(posterior.views, stats.views, spec.views):
-        c = view_spec.weight * view.tau.mean * vs.n[vs.groups.index] / stats.n
+    own = slice(n_components)
+    for m in spec.learned:
+        view, vs = posterior.views[m], stats.views[m]
+        c = spec.views[m].weight * view.tau.mean * vs.n[vs.groups.index] / stats.n
         cw = c[:, None] * view.w_mean
-        precision += weighted_ww(view, c, cw, ColumnGroups.single(len(c)))[0]
-        by_means += cw.T @ view.w_mean
+        precision += weighted_ww(view, c, cw, ColumnGroups.single(len(c)))[0][own, own]
+        by_means += (cw.T @ view.w_mean)[own, own]
     return AboutZ(precision, by_means)
 
 
@@ -174,12 +181,33 @@ def shift_forms(
     posterior: Posterior, stats: Stats, spec: ModelSpec, precision: np.ndarray
 ) -> tuple[np.ndarray, np.ndarray]:
     """The same of Z → Z + c, b → b − W c: H = N I + Σ w β <w_d w_dᵀ>, Q = N P + Σ_d w w̄_d w̄_dᵀ/Var b_d."""
-    H, Q = stats.n * np.eye(len(precision)), stats.n * precision
-    for view, view_spec in zip(posterior.views, spec.views):
-        beta = np.full(view_spec.n_features, view_spec.weight * view_spec.b_precision)
-        H += weighted_ww(view, beta, beta[:, None] * view.w_mean, ColumnGroups.single(len(beta)))[0]
-        Q += view_spec.weight * (view.w_mean.T / view.b_var) @ view.w_mean
+    k = len(precision)
+    H, Q = stats.n * np.eye(k), stats.n * precision
+    for m in spec.learned:
+        view, view_spec = posterior.views[m], spec.views[m]
+        beta, w = np.full(view_spec.n_features, view_spec.weight * view_spec.b_precision), view.w_mean
+        H += weighted_ww(view, beta, beta[:, None] * w, ColumnGroups.single(len(beta)))[0][:k, :k]
+        Q += view_spec.weight * (w[:, :k].T / view.b_var) @ w[:, :k]
     return H, Q
+
+
+def shear_forms(
+    posterior: Posterior, stats: Stats, spec: ModelSpec, about: AboutZ
+) -> Iterator[tuple[np.ndarray, np.ndarray]]:
+    """The same of Z → Z − C Eᵀ, A → A + W E, one for each axis of Σ c cᵀ, s its eigenvalue and κ = EFFECT_PRECISION:
+
+    H = s I + κ G, G = Σ w γ <w_d w_dᵀ>; and since Σ_d⁻¹ has κ γ + τ_d s there, Q = s (P + T̄) + κ Ḡ.
+    """
+    k = posterior.n_components
+    G, by_means = np.zeros((k, k)), np.zeros((k, k))
+    for m in spec.learned if posterior.n_known else ():
+        view, view_spec = posterior.views[m], spec.views[m]
+        c = view_spec.weight * EFFECT_PRECISION * feature_gamma(view, view_spec)
+        cw = c[:, None] * view.w_mean
+        G += weighted_ww(view, c, cw, ColumnGroups.single(len(c)))[0][:k, :k]
+        by_means += (cw.T @ view.w_mean)[:k, :k]
+    for s in np.linalg.eigvalsh(stats.zz[k:, k:]):
+        yield s * np.eye(k) + G, s * (about.precision + about.by_means) + by_means
 
 
 def log_symmetries(n_used: int) -> float:
@@ -209,7 +237,7 @@ def weak_gain(view: ViewPosterior, stats: ViewStats, spec: ViewSpec, z_cov: np.n
     one_group = ColumnGroups.single(spec.n_features)
     gain = 0.5 * np.sum(tau * error * covariance_trace(view.w_cov, z_cov[None], one_group))
     gamma, w_var = feature_gamma(view, spec), view.w_second - view.w_mean**2
-    of_alpha = gamma**2 @ (view.w_mean**2 * w_var / 2 + w_var**2 / 4)
+    of_alpha = (gamma**2 @ (view.w_mean**2 * w_var / 2 + w_var**2 / 4))[: len(view.alpha.rate)]
     gain += np.sum(view.alpha.mean**2 / view.alpha.shape * of_alpha)
     if isinstance(view.tau, Gamma):
         of_tau = (tau * wz) ** 2 / (4 * len(z_cov))

@@ -1,4 +1,5 @@
-"""The global half of a sweep as pure functions: W, b, gamma, alpha, tau of every view from the statistics of all rows.
+"""The global half of a sweep as pure functions: W, b, gamma, alpha, tau of every view, and the activity of factors in
+groups of samples, from the statistics of all rows.
 
 Everything here is NumPy on the host and costs nothing in N. Table numbers are the paper's.
 """
@@ -19,13 +20,21 @@ Residuals = tuple[np.ndarray, ...]  # E Σ_n (x_nd − z_n·w_d − b_d)² of ea
 
 
 def global_step(stats: Stats, posterior: Posterior, spec: ModelSpec) -> tuple[Posterior, Residuals]:
-    """W, b, gamma, alpha, tau of every view, given the statistics of all rows; also the residuals, for the bound."""
+    """W, b, gamma, alpha, tau of every view, and the activity of factors in groups of samples, given the statistics of
+    all rows; also the residuals, for the bound.
+    """
     found = [update_view(*parts) for parts in zip(stats.views, posterior.views, spec.views)]
-    return Posterior(tuple(view for view, _ in found)), tuple(residual for _, residual in found)
+    posterior = update_activity(stats, replace(posterior, views=tuple(view for view, _ in found)), spec)
+    return posterior, tuple(residual for _, residual in found)
 
 
 def update_view(stats: ViewStats, view: ViewPosterior, spec: ViewSpec) -> tuple[ViewPosterior, np.ndarray]:
-    """All updates of one view in their order. Alpha comes after gamma: the rotation assumes it at its optimum."""
+    """All updates of one view in their order. Alpha comes after gamma: the rotation assumes it at its optimum.
+
+    Covariates have nothing to be learned.
+    """
+    if spec.known:
+        return view, expected_residual(stats, view)
     view, trace = update_w(stats, view, spec)
     view = update_b(stats, view, spec)
     view = update_gamma(view, spec)
@@ -42,7 +51,7 @@ def update_w(stats: ViewStats, view: ViewPosterior, spec: ViewSpec) -> tuple[Vie
 
     Also tr(<w_d w_dᵀ><ZᵀZ>), (D,), which the residual needs and which costs little here.
     """
-    gamma, alpha, tau = feature_gamma(view, spec), view.alpha.mean, view.tau.mean + np.zeros_like(view.b_mean)
+    gamma, alpha, tau = feature_gamma(view, spec), view.alpha_mean, view.tau.mean + np.zeros_like(view.b_mean)
     same_precision = isinstance(view.gamma, Fixed) and view.tau.mean.shape[0] == 1
     new = _NewWeights(stats, view, gamma, alpha, tau)
     stats.groups.visit(new.same_precision if same_precision else new.eigenbasis, new.alone)
@@ -135,7 +144,7 @@ def update_gamma(view: ViewPosterior, spec: ViewSpec) -> ViewPosterior:
     """Shape a0 + K·size/2, rate b0 + ½ Σ_d Σ_k alpha_k <w_dk²> over the features d of a group (table 2, tied)."""
     if isinstance(view.gamma, Fixed):
         return view
-    energy = view.w_second @ view.alpha.mean
+    energy = view.w_second @ view.alpha_mean
     groups = ColumnGroups(spec.relevance)
     prior, n_components = spec.gamma_prior, view.w_mean.shape[1]
     shape = prior.shape + n_components * groups.totals(np.ones_like(energy)) / 2
@@ -143,8 +152,8 @@ def update_gamma(view: ViewPosterior, spec: ViewSpec) -> ViewPosterior:
 
 
 def update_alpha(view: ViewPosterior, spec: ViewSpec) -> ViewPosterior:
-    """Shape a0 + D/2, rate b0 + ½ Σ_d gamma_d <w_dk²> (table 2)."""
-    energy = feature_gamma(view, spec) @ view.w_second
+    """Shape a0 + D/2, rate b0 + ½ Σ_d gamma_d <w_dk²> (table 2); that of covariates is fixed."""
+    energy = feature_gamma(view, spec) @ view.w_second[:, : len(view.alpha.rate)]
     prior = spec.alpha_prior
     return replace(view, alpha=Gamma(np.full_like(energy, prior.shape + spec.n_features / 2), prior.rate + energy / 2))
 
@@ -168,19 +177,38 @@ def expected_residual(stats: ViewStats, view: ViewPosterior, trace: np.ndarray |
     return stats.xx - 2 * cross + fitted + stats.n[index] * (b**2 + view.b_var)
 
 
+# ------------------------------------------------------------------------------------------------------- activity
+
+
+def update_activity(stats: Stats, posterior: Posterior, spec: ModelSpec) -> Posterior:
+    """z_nk ~ N(0, 1/a_sk) for the n_s rows n of group s: shape a0 + n_s/2, rate b0 + ½ Σ_n <z_nk²>, as of alpha."""
+    prior, groups = spec.activity_prior, stats.groups
+    rate = prior.rate + groups.squares(posterior.n_components) / 2
+    return replace(posterior, activity=Gamma(np.zeros_like(rate) + prior.shape + groups.n[:, None] / 2, rate))
+
+
 # ------------------------------------------------------------------------------------------------- one at a time
 
-Update = Callable[[ViewStats, ViewPosterior, ViewSpec], ViewPosterior]
+Update = Callable[[Stats, Posterior, ModelSpec], Posterior]
+
+
+def of_views(update: Callable[[ViewStats, ViewPosterior, ViewSpec], ViewPosterior]) -> Update:
+    """The update of one view, done to all but the covariates."""
+
+    def all_views(stats: Stats, posterior: Posterior, spec: ModelSpec) -> Posterior:
+        parts = zip(stats.views, posterior.views, spec.views)
+        views = tuple(view if own.known else update(vs, view, own) for vs, view, own in parts)
+        return replace(posterior, views=views)
+
+    return all_views
+
+
+# `global_step` in slow motion, to find a wrong one.
 GLOBAL_UPDATES: dict[str, Update] = {
-    "update_w": lambda stats, view, spec: update_w(stats, view, spec)[0],
-    "update_b": lambda stats, view, spec: update_b(stats, view, spec),
-    "update_gamma": lambda stats, view, spec: update_gamma(view, spec),
-    "update_alpha": lambda stats, view, spec: update_alpha(view, spec),
-    "update_tau": lambda stats, view, spec: update_tau(stats, view, spec, expected_residual(stats, view)),
+    "update_w": of_views(lambda stats, view, spec: update_w(stats, view, spec)[0]),
+    "update_b": of_views(update_b),
+    "update_gamma": of_views(lambda stats, view, spec: update_gamma(view, spec)),
+    "update_alpha": of_views(lambda stats, view, spec: update_alpha(view, spec)),
+    "update_tau": of_views(lambda stats, view, spec: update_tau(stats, view, spec, expected_residual(stats, view))),
+    "update_activity": update_activity,
 }
-
-
-def apply_update(name: str, stats: Stats, posterior: Posterior, spec: ModelSpec) -> Posterior:
-    """One of the updates for all views: `global_step` in slow motion, to find a wrong one."""
-    update = GLOBAL_UPDATES[name]
-    return Posterior(tuple(update(*parts) for parts in zip(stats.views, posterior.views, spec.views)))

@@ -27,7 +27,7 @@ from .latent_step import (
     update_x,
 )
 from .messages import Messages
-from .state import Array, Stats, ViewStats
+from .state import Array, GroupStats, Stats, ViewStats
 from .threads import in_threads
 
 # ------------------------------------------------------------------------------------------------------------- q(z)
@@ -50,7 +50,10 @@ class ZGivenX:
 
 
 def z_covariance(observed: Array, messages: Messages) -> ZGivenX:
-    """Σ_n⁻¹ = I + Σ_m w_m Σ_{d observed} tau_d <w_d w_dᵀ> (table 2, observed cells only); `observed` is (r, ΣG)."""
+    """Σ_n⁻¹ = I + Σ_m w_m Σ_{d observed} tau_d <w_d w_dᵀ> (table 2, observed cells only); `observed` is (r, ΣG + S).
+
+    Of rows in a group of samples diag(a_s) takes the place of I.
+    """
     xp, k, seen = array_namespace(messages.ww), messages.n_components, as_float(observed, messages.ww)
     precision = add_product(xp.reshape(eye(k, messages.ww), (1, k * k)), seen, messages.ww)
     cov, logdet = inverse_positive(xp.reshape(precision, (seen.shape[0], k, k)))
@@ -218,12 +221,13 @@ class ZSums:
     zz: Array  # (K, K)
     logdet: Array  # ()
     views: tuple[tuple[Array, Array, Array], ...]  # (G,), (G, K), (G, K, K)
+    groups: GroupStats
     xz: tuple[Array, ...] = ()  # (D, K): Σ Cov(x, z) of each view, 0 where z does not follow x
 
     def __add__(self, other: ZSums) -> ZSums:
         views = tuple(tuple(a + b for a, b in zip(mine, theirs)) for mine, theirs in zip(self.views, other.views))
         xz = tuple(a + b for a, b in zip(self.xz, other.xz))
-        return ZSums(self.zz + other.zz, self.logdet + other.logdet, views, xz)
+        return ZSums(self.zz + other.zz, self.logdet + other.logdet, views, self.groups + other.groups, xz)
 
 
 def infer_z(
@@ -288,7 +292,9 @@ def sum_of_rows(rows: Array) -> Array:
 
 
 def sum_patterns(block: Block, z_rows: Array, zz_rows: Array, logdet: Array) -> ZSums:
-    """From Σ<z> (r, K) and Σ<zzᵀ> (r, K, K) of each pattern of holes to the sums of each view's column groups."""
+    """From Σ<z> (r, K) and Σ<zzᵀ> (r, K, K) of each pattern of holes to the sums of each view's column groups, and of
+    the groups of samples.
+    """
     xp = array_namespace(z_rows)
     n_components, rows_each = z_rows.shape[1], block.n if block.shared else 1
     seen = as_float(block.observed, z_rows).T
@@ -301,7 +307,8 @@ def sum_patterns(block: Block, z_rows: Array, zz_rows: Array, logdet: Array) -> 
         own = slice(start, start + len(rows.groups))
         views.append((n[own], z_sum[own, ...], zz[own, ...]))
         start = own.stop
-    return ZSums(zz_of_all, xp.sum(logdet) * rows_each, tuple(views))
+    groups = GroupStats(n[start:], zz[start:, ...])
+    return ZSums(zz_of_all, xp.sum(logdet) * rows_each, tuple(views), groups)
 
 
 def collect(block: Block, x: LocalX, z: Array, sums: ZSums) -> Stats:
@@ -338,4 +345,4 @@ def assemble(block: Block, z_sums: ZSums, x_sums: Sequence[XSums]) -> Stats:
         ViewStats(n, z_sum, zz, x.x_sum, x.xz, x.xx, x.bound, rows.groups)
         for rows, (n, z_sum, zz), x in zip(block.views, z_sums.views, x_sums)
     ]
-    return Stats(block.n, z_sums.zz, z_sums.logdet, tuple(views))
+    return Stats(block.n, z_sums.zz, z_sums.logdet, tuple(views), z_sums.groups)

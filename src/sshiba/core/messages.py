@@ -27,11 +27,15 @@ class Message:
 
 @dataclass(frozen=True)
 class Messages:
-    """All that rows need to know of the globals; small, and made once per sweep. `ww` and `offset` are of all views."""
+    """All that rows need to know of the globals; small, and made once per sweep.
+
+    `ww` and `offset` are of the column groups of all views, then of the S groups of samples: what a row has of them is
+    added to the precision I of its z, so that the prior of a row in group s has the precision diag(a_s).
+    """
 
     views: tuple[Message, ...]
-    ww: Array  # (ΣG, K²): w_m Σ_{d in group} tau_d <w_d w_dᵀ>
-    offset: Array  # (ΣG, K): w_m Σ_{d in group} tau_d <b_d> <w_d>
+    ww: Array  # (ΣG + S, K²): w_m Σ_{d in group} tau_d <w_d w_dᵀ>; diag(a_s) − I
+    offset: Array  # (ΣG + S, K): w_m Σ_{d in group} tau_d <b_d> <w_d>; 0
 
     @property
     def n_components(self) -> int:
@@ -53,4 +57,9 @@ def make_messages(posterior: Globals, spec: ModelSpec, groups: Sequence[ColumnGr
         offset.append(columns.totals(view.b_mean[:, None] * loading))
         copies = max(1.0, view_spec.weight)
         views.append(Message(view_spec.likelihood, loading, view.w_mean, view.b_mean, view.tau.mean, copies))
+    if spec.n_groups:
+        more = np.zeros((spec.n_groups, offset[0].shape[1]))  # than the precision 1; of covariates nothing
+        more[:, : posterior.n_components] = posterior.activity.mean - 1
+        ww.append(np.reshape(more[:, :, None] * np.eye(more.shape[1]), (len(more), -1)))
+        offset.append(np.zeros_like(more))
     return Messages(tuple(views), ww[0] if len(ww) == 1 else np.concatenate(ww), np.concatenate(offset))

@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
 
-from .likelihoods import Likelihood
+from .likelihoods import Gaussian, Likelihood
 from .state import Gamma
 
 HELD = 1e3  # times the cells of a feature: the weight of a prior that holds its tau at 1, to a thousandth
+KNOWN_PRECISION = 1e6  # of a covariate: it is known to a thousandth of its deviation
 LEAST_FLOOR = 1e-7  # of a feature's variance: residuals below it are rounding, and tau would follow that
 
 
@@ -28,6 +29,8 @@ class Priors:
         Noise precision.
     gamma : pair
         Precision of the weights of a feature, where features are selected.
+    activity : pair
+        Precision of a factor in a group of samples, where there are groups.
     noise_floor : float
         Share of a feature's variance below which its noise does not fall; at least LEAST_FLOOR counts.
     """
@@ -35,10 +38,11 @@ class Priors:
     alpha: tuple[float, float] = (0.1, 1e-3)
     tau: tuple[float, float] = (1e-3, 1e-3)
     gamma: tuple[float, float] = (2.0, 1.0)
+    activity: tuple[float, float] = (0.1, 1e-3)
     noise_floor: float = 1e-3
 
     def __post_init__(self) -> None:
-        for name in ("alpha", "tau", "gamma"):
+        for name in ("alpha", "tau", "gamma", "activity"):
             pair = getattr(self, name)
             if len(pair) != 2 or not all(np.isfinite(v) and v > 0 for v in pair):
                 raise ValueError(f"Priors.{name} must be a pair (shape, rate) of positive numbers, not {pair!r}.")
@@ -53,7 +57,7 @@ class ViewSpec:
 
     `variance` (D,) is that of each feature in the model's units. `relevance[d]` says which gamma feature d has.
     `tau_prior` has an entry for each noise precision that is learned, (D,) or (1,), and is None where tau is
-    fixed to `tau_fixed`.
+    fixed to `tau_fixed`. `known`: these are the covariates, whose weights are given: see `known_view`.
     """
 
     name: str
@@ -67,6 +71,7 @@ class ViewSpec:
     tau_fixed: float = 1.0
     weight: float = 1.0
     select_features: bool = False
+    known: bool = False
 
     @property
     def b_precision(self) -> float:
@@ -76,10 +81,37 @@ class ViewSpec:
 
 @dataclass(frozen=True)
 class ModelSpec:
-    """The views in order; `mean_field` is missing="mean-field": q(z) q(x), with holes as variables."""
+    """The views in order; `mean_field` is missing="mean-field": q(z) q(x), with holes as variables.
+
+    Of rows in one of `n_groups` groups of samples z_k ~ N(0, 1/a_gk), with the prior `activity_prior` of a; of all
+    others, and of all rows where there are no groups, z ~ N(0, I).
+    """
 
     views: tuple[ViewSpec, ...]
     mean_field: bool = False
+    n_groups: int = 0
+    activity_prior: Gamma = field(default_factory=lambda: Gamma(*map(np.asarray, Priors.activity)))
+
+    @property
+    def n_known(self) -> int:
+        """How many covariates there are: factors whose z is known, the last ones of all."""
+        return sum(view.n_features for view in self.views if view.known)
+
+    @property
+    def learned(self) -> tuple[int, ...]:
+        """The places of the views that are to be explained: all but the covariates."""
+        return tuple(place for place, view in enumerate(self.views) if not view.known)
+
+
+def known_view(name: str, n_covariates: int) -> ViewSpec:
+    """Covariates c as one more view, the last: c = z of the last factors + N(0, 1/KNOWN_PRECISION), complete.
+
+    To the rows it is a view like any other, and tells them z of these factors; its weights, the identity on these
+    factors, and its b = 0 are given. So every way to process rows knows covariates, and q(w_d) holds the weights of
+    factors and the effects of covariates together.
+    """
+    zeros, ones, nothing = np.arange(n_covariates), np.ones(n_covariates), Gamma(np.ones(()), np.ones(()))
+    return ViewSpec(name, Gaussian(), n_covariates, ones, zeros, nothing, nothing, None, KNOWN_PRECISION, known=True)
 
 
 def view_spec(

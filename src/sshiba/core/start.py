@@ -20,8 +20,19 @@ FAINT = 1e-3  # of the variance of a feature: that of random weights where the d
 def random_posterior(
     spec: ModelSpec, n_components: int, groups: Sequence[ColumnGroups], rng: np.random.Generator
 ) -> Posterior:
-    """Half of each feature's variance is given to the factors, half to the noise."""
-    return Posterior(tuple(_random_view(view, n_components, g, rng) for view, g in zip(spec.views, groups)))
+    """Half of each feature's variance is given to the factors, half to the noise; covariates do nothing yet."""
+    factors = random_factors(spec, n_components, groups, rng)
+    views = tuple(_with_covariates(view, own, spec.n_known) for view, own in zip(factors.views, spec.views))
+    return replace(factors, views=views)
+
+
+def random_factors(
+    spec: ModelSpec, n_components: int, groups: Sequence[ColumnGroups], rng: np.random.Generator
+) -> Posterior:
+    """The same without covariates."""
+    views = tuple(_random_view(view, n_components, g, rng) for view, g in zip(spec.views, groups))
+    each = np.ones((spec.n_groups, n_components))
+    return Posterior(views, Gamma(each, each))
 
 
 def plain_posterior(spec: ModelSpec, groups: Sequence[ColumnGroups]) -> Posterior:
@@ -33,15 +44,18 @@ def posterior_along(
     spec: ModelSpec, groups: Sequence[ColumnGroups], directions: np.ndarray, rng: np.random.Generator
 ) -> Posterior:
     """The weights of `directions` (ΣD, K), in units of each feature's deviation; random and faint where they are 0."""
-    start = random_posterior(spec, directions.shape[1], groups, rng)
+    start = random_posterior(spec, directions.shape[1] - spec.n_known, groups, rng)
     views, first = [], 0
     for view, view_spec in zip(start.views, spec.views):
         own = directions[first : first + view_spec.n_features]
         first += view_spec.n_features
+        if view_spec.known:
+            views.append(view)
+            continue
         faint = np.sqrt(FAINT) * view.w_mean
         w_mean = np.where(own.any(axis=0), own * np.sqrt(view_spec.variance)[:, None], faint)
         views.append(replace(view, w_mean=w_mean, w_second=view.w_cov.spread + w_mean**2))
-    return Posterior(tuple(views))
+    return replace(start, views=tuple(views))
 
 
 def posterior_like(
@@ -54,7 +68,7 @@ def posterior_like(
         w_second = view.w_cov.spread + own.w_mean**2
         kept = {name: getattr(own, name) for name in ("w_mean", "b_mean", "b_var", "alpha", "gamma", "tau")}
         views.append(replace(view, w_second=w_second, **kept))
-    return Posterior(tuple(views))
+    return Posterior(tuple(views), fitted.activity)
 
 
 def leading_directions(multiply: Callable[[np.ndarray], np.ndarray], n_features: int, k: int) -> np.ndarray:
@@ -93,6 +107,24 @@ def _random_view(spec: ViewSpec, n_components: int, groups: ColumnGroups, rng: n
         gamma=Gamma(np.ones(n_gammas), np.ones(n_gammas)) if spec.select_features else Fixed(np.ones(n_gammas)),
         tau=_first_tau(spec),
     )
+
+
+def _with_covariates(view: ViewPosterior, spec: ViewSpec, n_known: int) -> ViewPosterior:
+    """With one factor for each covariate behind the others; of the covariates themselves these are the weights."""
+    if n_known == 0:
+        return view
+    n_features, k = view.w_mean.shape
+    g, total = len(view.w_cov.groups), k + n_known
+    if spec.known:
+        w_mean = np.concatenate([np.zeros((n_features, k)), np.eye(n_known)], axis=1)
+        nothing = np.zeros(n_features)
+        cov = WeightCovariance(np.zeros((g, total, total)), np.zeros_like(w_mean), nothing, view.w_cov.groups)
+        return replace(view, b_var=nothing).with_weights(w_mean, cov)
+    own = (1 - NOISE_SHARE) * spec.variance * FAINT  # of each effect
+    spread = np.concatenate([view.w_cov.spread, np.tile(own[:, None], n_known)], axis=1)
+    basis = np.broadcast_to(np.eye(total), (g, total, total)).copy()
+    cov = WeightCovariance(basis, spread, np.log(spread).sum(axis=1), view.w_cov.groups)
+    return view.with_weights(np.concatenate([view.w_mean, np.zeros((n_features, n_known))], axis=1), cov)
 
 
 def _first_tau(spec: ViewSpec) -> Gamma | Fixed:

@@ -1,7 +1,11 @@
 """The named, immutable values of the model: the posterior of the globals, and the statistics that rows report.
 
 Globals and statistics are NumPy arrays on the host, wherever the rows are; only `LatentX` lives with the rows.
-Symbols: N rows, D features of a view, K factors, G column groups (features observed on the same rows).
+Symbols: N rows, D features of a view, K factors, G column groups (features observed on the same rows), S groups of
+samples.
+
+Covariates are factors whose z is known. They come last among the K: weights, covariances and statistics have them like
+all others, alpha and the activity do not, for the precision of their weights is fixed.
 """
 
 from __future__ import annotations
@@ -21,6 +25,7 @@ from .threads import in_threads
 Array = Any  # any array that follows the array API standard
 Features = slice | np.ndarray  # some features of a view
 
+EFFECT_PRECISION = 0.01  # of the prior of what a covariate does to a feature: N(0, 100) where both have unit variance
 BATCH = 128  # features with a covariance each that are worked on at a time
 
 
@@ -155,9 +160,24 @@ class ViewPosterior:
     w_cov: WeightCovariance
     b_mean: np.ndarray  # (D,)
     b_var: np.ndarray  # (D,)
-    alpha: Gamma  # (K,)
+    alpha: Gamma  # of each factor that is learned; (K,) without covariates
     gamma: Gamma | Fixed  # one per relevance group
     tau: Gamma | Fixed  # (D,) or (1,)
+
+    @property
+    def n_known(self) -> int:
+        """How many of the factors, the last ones, are covariates."""
+        return int(self.w_mean.shape[1]) - len(self.alpha.rate)
+
+    @cached_property
+    def alpha_mean(self) -> np.ndarray:
+        """<alpha_k> of all factors, those of covariates fixed, (K,)."""
+        return np.concatenate([self.alpha.mean, np.full(self.n_known, EFFECT_PRECISION)])
+
+    @cached_property
+    def alpha_log_mean(self) -> np.ndarray:
+        """<log alpha_k>, the same."""
+        return np.concatenate([self.alpha.log_mean, np.full(self.n_known, math.log(EFFECT_PRECISION))])
 
     def with_weights(self, w_mean: np.ndarray, w_cov: WeightCovariance) -> ViewPosterior:
         """The same with another q(W)."""
@@ -166,47 +186,73 @@ class ViewPosterior:
 
 @dataclass(frozen=True)
 class Posterior:
-    """All global variables."""
+    """All global variables; `activity` holds the precisions of the factors in each of S groups of samples."""
 
     views: tuple[ViewPosterior, ...]
+    activity: Gamma = None  # type: ignore[assignment]  # (S, K); none of them where there are no groups
+
+    def __post_init__(self) -> None:
+        if self.activity is None:
+            nothing = np.empty((0, self.n_components))
+            object.__setattr__(self, "activity", Gamma(nothing, nothing))
 
     @property
     def n_components(self) -> int:
-        return int(self.views[0].w_mean.shape[1])
+        """Factors that are learned: without covariates all of them."""
+        return len(self.views[0].alpha.rate)
+
+    @property
+    def n_known(self) -> int:
+        """Covariates, which come last among the factors."""
+        return self.views[0].n_known
 
     def select_factors(self, order: np.ndarray, signs: np.ndarray | float = 1.0) -> Posterior:
-        """Some of the factors, or none, in some order, each times a sign."""
-        signs = np.broadcast_to(np.asarray(signs, dtype=float), (len(order),))
+        """Some of the learned factors, or none, in some order, each times a sign; covariates stay, and stay last."""
+        signs = np.append(np.broadcast_to(signs, (len(order),)), np.ones(self.n_known))
+        places = np.append(order, self.n_components + np.arange(self.n_known)).astype(int)
         views = []
         for view in self.views:
-            cov = replace(view.w_cov, basis=view.w_cov.basis[:, order, :] * signs[:, None])
+            cov = replace(view.w_cov, basis=view.w_cov.basis[:, places, :] * signs[:, None])
             alpha = Gamma(view.alpha.shape[order], view.alpha.rate[order])
-            weights = {"w_mean": view.w_mean[:, order] * signs, "w_second": view.w_second[:, order]}
+            weights = {"w_mean": view.w_mean[:, places] * signs, "w_second": view.w_second[:, places]}
             views.append(replace(view, **weights, w_cov=cov, alpha=alpha))
-        return Posterior(tuple(views))
+        return Posterior(tuple(views), Gamma(self.activity.shape[:, order], self.activity.rate[:, order]))
+
+    def in_units(self, unit: np.ndarray) -> Posterior:
+        """The same with factors counted in these units, (K,): z/unit, and weights times as large."""
+        views, units = [], np.append(unit, np.ones(self.n_known))
+        for view in self.views:
+            logdet = view.w_cov.logdet + 2 * np.sum(np.log(unit))
+            cov = replace(view.w_cov, basis=view.w_cov.basis * units[:, None], logdet=logdet)
+            alpha = Gamma(view.alpha.shape, view.alpha.rate * unit**2)
+            views.append(replace(view, alpha=alpha).with_weights(view.w_mean * units, cov))
+        return Posterior(tuple(views), Gamma(self.activity.shape, self.activity.rate / unit**2))
 
     def add_factors(self, other: Posterior, scale: float) -> Posterior:
-        """These factors and those of `other`, the latter with `scale` times their weights."""
+        """These factors and those of `other`, which has no covariates, with `scale` times their weights."""
+        k, more = self.n_components, other.n_components
 
-        def both(a: np.ndarray, b: np.ndarray, factor: float = 1.0) -> np.ndarray:
-            return np.concatenate([a, factor * b], axis=-1)
+        def between(a: np.ndarray, b: np.ndarray, factor: float = 1.0) -> np.ndarray:
+            """Columns of the learned factors, then of the new ones, then of the covariates."""
+            return np.concatenate([a[..., :k], factor * b, a[..., k:]], axis=-1)
 
         views = []
-        k, more = self.n_components, other.n_components
         for mine, theirs in zip(self.views, other.views):
             cov, new = mine.w_cov, theirs.w_cov
-            g = len(cov.groups)
-            upper = np.concatenate([cov.basis, np.zeros((g, k, more))], axis=2)
-            lower = np.concatenate([np.zeros((g, more, cov.basis.shape[2])), new.basis], axis=2)
+            g, width = len(cov.groups), cov.basis.shape[2]
+            own = np.concatenate([cov.basis, np.zeros((*cov.basis.shape[:2], more))], axis=2)
+            born = np.concatenate([np.zeros((g, more, width)), new.basis], axis=2)
+            basis = np.concatenate([own[:, :k], born, own[:, k:]], axis=1)
+            spread = np.concatenate([cov.spread, scale**2 * new.spread], axis=1)
             logdet = cov.logdet + new.logdet + 2 * more * math.log(scale)
-            spread = both(cov.spread, new.spread, scale**2)
-            cov = WeightCovariance(np.concatenate([upper, lower], axis=1), spread, logdet, cov.groups)
             alpha = Gamma(
-                both(mine.alpha.shape, theirs.alpha.shape), both(mine.alpha.rate, theirs.alpha.rate, scale**2)
+                between(mine.alpha.shape, theirs.alpha.shape), between(mine.alpha.rate, theirs.alpha.rate, scale**2)
             )
-            view = replace(mine, alpha=alpha).with_weights(both(mine.w_mean, theirs.w_mean, scale), cov)
+            cov = WeightCovariance(basis, spread, logdet, cov.groups)
+            view = replace(mine, alpha=alpha).with_weights(between(mine.w_mean, theirs.w_mean, scale), cov)
             views.append(view)
-        return Posterior(tuple(views))
+        a, b = self.activity, other.activity
+        return Posterior(tuple(views), Gamma(between(a.shape, b.shape), between(a.rate, b.rate)))
 
 
 @dataclass(frozen=True)
@@ -242,6 +288,21 @@ class ViewStats:
 
 
 @dataclass(frozen=True)
+class GroupStats:
+    """What the rows say about the activity of factors in each of S groups of samples: additive."""
+
+    n: Array  # (S,) rows of the group
+    zz: Array  # (S, K, K): Σ<z zᵀ> over them
+
+    def squares(self, n_components: int) -> np.ndarray:
+        """Σ<z_k²> of the learned factors in each group, (S, K)."""
+        return np.diagonal(self.zz, axis1=1, axis2=2)[:, :n_components]
+
+    def __add__(self, other: GroupStats) -> GroupStats:
+        return GroupStats(self.n + other.n, self.zz + other.zz)
+
+
+@dataclass(frozen=True)
 class Stats:
     """Everything that leaves the rows: additive over blocks, workers and machines."""
 
@@ -249,6 +310,7 @@ class Stats:
     zz: Array  # (K, K) over all rows
     z_logdet: Array  # (): Σ log|Σ_n|
     views: tuple[ViewStats, ...]
+    groups: GroupStats
     n_restored: int = 0  # rows whose q(x) was lost, and found again from the globals before this step
 
     def __add__(self, other: Stats) -> Stats:
@@ -257,5 +319,6 @@ class Stats:
             self.zz + other.zz,
             self.z_logdet + other.z_logdet,
             tuple(a + b for a, b in zip(self.views, other.views)),
+            self.groups + other.groups,
             self.n_restored + other.n_restored,
         )

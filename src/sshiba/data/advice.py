@@ -41,6 +41,8 @@ class Remedy(StrEnum):
     RESUME = "resume(views) goes on from it"
     DENSE = "give a dense array, in which NaN means missing, or drop what holds them"
     SPARSE_REAL = "give it as Real"
+    AT_MEAN = "take them at their mean with covariates='mean'"
+    AS_LABELS = "if they are labels, say so: covariates={{name: 'categorical'}}"
     UNIQUE_ROWS = "make row labels unique, e.g. frame.reset_index(drop=True) in every view"
 
 

@@ -15,6 +15,7 @@ import pandas as pd
 from .advice import DataError, DataWarning, Problem
 from .cells import column_kind
 from .coding import Coding, plain_names
+from .covariates import ENTRY, columns_named, refuse_name
 from .limits import Limits
 from .markers import tell_markers, without_markers
 from .refusing import is_constant_text, refusal
@@ -46,8 +47,8 @@ class SplitTable:
     columns: tuple = ()  # all of the table's, in its order; none where they were views from the start
 
 
-def split_training(frame: pd.DataFrame, option: Mapping[Any, Any] | None) -> SplitTable:
-    """The views of one table, and their types as far as they are known.
+def split_training(frame: pd.DataFrame, option: Mapping[Any, Any] | None, covariates: Iterable[Any] = ()) -> SplitTable:
+    """The views of one table, and their types as far as they are known; columns of covariates are an entry beside them.
 
     Parameters
     ----------
@@ -59,6 +60,8 @@ def split_training(frame: pd.DataFrame, option: Mapping[Any, Any] | None) -> Spl
     _check_columns(frame)
     frame, markers = without_markers(frame)
     tell_markers(markers)
+    whole, known = frame, columns_named(frame, covariates)
+    frame = frame.drop(columns=known)
     columns: dict[str, list] = {}
     types: dict[Any, Any] = {}
     for name, given in (option or {}).items():
@@ -82,7 +85,10 @@ def split_training(frame: pd.DataFrame, option: Mapping[Any, Any] | None) -> Spl
     reasons = {numeric: "numbers"} if numeric in made and numeric not in types else {}
     types |= dict.fromkeys(reasons, "real")
     views = {name: _part(frame, some) for name, some in columns.items()}
-    return SplitTable(views, types, reasons, plain_names(frame.columns))
+    if known:
+        refuse_name(views)
+        views[ENTRY] = whole[known]
+    return SplitTable(views, types, reasons, plain_names(whole.columns))
 
 
 def same_name(a: Any, b: Any) -> bool:
@@ -214,8 +220,10 @@ def _free_name(name: str, taken: Collection[str]) -> str:
 # ------------------------------------------------------------------------------------------------- new tables
 
 
-def split_new(frame: pd.DataFrame, codings: Mapping[str, Coding], types: Mapping[str, View]) -> dict[str, Any]:
-    """The views of a new table: those of which it has a column; columns it lacks are missing."""
+def split_new(
+    frame: pd.DataFrame, codings: Mapping[str, Coding], types: Mapping[str, View], covariates: Iterable[Any] = ()
+) -> dict[str, Any]:
+    """The views of a new table: those of which it has a column; columns it lacks are missing. Covariates as ever."""
     _check_columns(frame)
     frame, _ = without_markers(frame)
     known = [column for coding in codings.values() for column in coding.read_columns]
@@ -226,6 +234,10 @@ def split_new(frame: pd.DataFrame, codings: Mapping[str, Coding], types: Mapping
             _refuse_without_limits(frame, name, coding, types[name])
             part = frame.reindex(columns=list(coding.read_columns))
             views[name] = part.iloc[:, 0] if coding.container == "series" else part
+    beside = [column for column in covariates if column in frame]
+    if beside:
+        views[ENTRY] = frame[beside]
+        known += beside
     if not views:
         raise ValueError(f"the table has none of the model's columns, {first_few(known, 10)}.")
     strange = frame.columns.difference(pd.Index(known), sort=False)

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import logging
 import warnings
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import replace
 from difflib import get_close_matches
 from functools import reduce
@@ -21,11 +21,22 @@ from ..core.coded import CodedView
 from ..core.machine import memory_limit
 from ..core.streamed import AnyView, ReadCount, StreamedView
 from .advice import DataTypeError, DataWarning, Problem, Remedy
-from .alignment import align
+from .alignment import RowPlaces, align
 from .border import as_views
 from .cells import read_numbers
 from .coding import Coding
 from .containers import Table, match_columns, read_table
+from .covariates import (
+    ENTRY,
+    GROUPS,
+    groups_among,
+    known_inputs,
+    learn_columns,
+    learn_covariates,
+    parts_named,
+    refuse_name,
+    whole_frame,
+)
 from .dask_sources import code_on_workers, learn_on_workers
 from .markers import is_text, suspects, tell_markers
 from .one_table import SplitTable, is_one_table, split_new, split_training
@@ -52,6 +63,8 @@ def read_training(
     dtype: Any = "float64",
     max_memory: Any = None,
     reads: ReadCount | None = None,
+    covariates: Any = None,
+    sample_groups: Any = None,
 ) -> tuple[Schema, dict[str, AnyView], pd.Index]:
     """Learn how to code the views, and code them; those that are too large for memory when they are needed.
 
@@ -65,23 +78,32 @@ def read_training(
     max_memory : as for `memory_limit`
     reads : ReadCount, optional
         Told of all rows that are read and not kept.
+    covariates : as for `plain_covariates`
+    sample_groups : name of a column, or of an entry, of labels, optional
 
     Returns
     -------
     schema : Schema
-    data : dict of CodedView or StreamedView, all with the same rows
+    data : dict of CodedView or StreamedView, all with the same rows; covariates, then the labels of groups of samples,
+        are the last, in memory
     index : the labels of these rows
     """
-    split = training_views(views, types)
-    given = split.types
-    tables = _read_tables(split.views, {name: as_view(view, name) for name, view in given.items()}, allow_no_rows=False)
+    named = known_inputs(covariates, sample_groups)
+    split = training_views(views, types, named)
+    given, parts = split.types, parts_named(split.views, named)
+    to_read, beside = apart(split.views, parts)
+    tables = _read_tables(to_read, {name: as_view(view, name) for name, view in given.items()}, allow_no_rows=False)
     reads = ReadCount() if reads is None else reads
     limit = memory_limit(max_memory)
     chunk_bytes = min(CHUNK_BYTES, limit / CHUNKS_IN_MEMORY)
     tables = {name: replace(table, reads=reads) for name, table in tables.items()}
     _check_names(given, tables, "view types are given for")
-    index, rows = align(tables, training=True)
-    schema = Schema({}, {}, dict(split.reasons), split.columns)
+    index, rows = _align_all(tables, beside, training=True)
+    frames = {entry: whole_frame(table, rows[entry]) for entry, table in beside.items()}
+    labelled = [entry for entry, table in beside.items() if table.has_index]
+    columns = learn_columns(frames, parts, named, labelled)
+    known, groups = learn_covariates(frames, columns), groups_among(columns, sample_groups)
+    schema = Schema({}, {}, dict(split.reasons), split.columns, known, groups)
     tell_markers(
         {
             column if table.frame.shape[1] > 1 else name: own
@@ -114,17 +136,48 @@ def read_training(
             continue
         streamed = _stream(view, replace(table), name, coding, dtype, chunk_bytes)  # without the table's sample
         data[name] = streamed.gathered().take(rows[name]) if name in in_memory else streamed.at(rows[name])
+    if known is not None:
+        data[ENTRY] = known.encode(frames, len(index))
+    if groups is not None:
+        data[GROUPS] = groups.labels(frames, len(index))
     reads.per_pass = sum(table.n_rows * table.row_bytes for name, table in tables.items() if name not in in_memory)
     reads.n_bytes = 0
     return schema, data, index
 
 
 def read_in_memory(
-    views: Any, types: Mapping[str, Any] | None = None, dtype: Any = "float64"
+    views: Any,
+    types: Mapping[str, Any] | None = None,
+    dtype: Any = "float64",
+    covariates: Any = None,
+    sample_groups: Any = None,
 ) -> tuple[Schema, dict[str, CodedView], pd.Index]:
-    """The same with all rows in memory, however many there are."""
-    schema, data, index = read_training(views, types, dtype, np.inf)
-    return schema, {name: view for name, view in data.items() if isinstance(view, CodedView)}, index
+    """The same with all rows in memory, however many there are; the views alone."""
+    schema, data, index = read_training(views, types, dtype, np.inf, None, covariates, sample_groups)
+    kept = {name: view for name, view in data.items() if isinstance(view, CodedView) and name in schema.types}
+    return schema, kept, index
+
+
+def apart(views: Mapping[str, Any], entries: Collection[str]) -> tuple[dict[str, Any], dict[str, Table]]:
+    """The views of a dict, and those of its entries that are covariates, read."""
+    if entries:
+        refuse_name(name for name in views if name not in entries)
+    rest = {name: value for name, value in views.items() if name not in entries}
+    beside = {name: value for name, value in views.items() if name in entries}
+    return rest, {name: read_table(on_host(value), name, allow_no_rows=True) for name, value in beside.items()}
+
+
+def _align_all(tables: Mapping[str, Table], beside: Mapping[str, Table], training: bool) -> tuple[pd.Index, RowPlaces]:
+    """As `align`; rows that only covariates have are no rows, unless there is no view."""
+    index, rows = align({**tables, **beside}, training)
+    places = [rows[name] for name in tables]
+    if not beside or not places or any(own is None for own in places):
+        return index, rows
+    kept = np.any([own >= 0 for own in places if own is not None], axis=0)
+    if kept.all():
+        return index, rows
+    every = np.arange(len(kept))
+    return index[kept], {name: (every if own is None else own)[kept] for name, own in rows.items()}
 
 
 def kept_in_memory(tables: Mapping[str, Table], dtype: Any, limit: float) -> set[str]:
@@ -213,17 +266,17 @@ def _warn_sentinels(schema: Schema, tables: Mapping[str, Table]) -> None:
         warnings.warn(DataWarning(Problem(what, (Remedy.MISSING,), example)), stacklevel=3)
 
 
-def training_views(data: Any, types: Mapping[Any, Any] | None) -> SplitTable:
-    """What the user gives to `fit` as a dict of views, with the types that are known."""
+def training_views(data: Any, types: Mapping[Any, Any] | None, covariates: Collection[Any] = ()) -> SplitTable:
+    """What the user gives to `fit` as a dict of views, with the types that are known, and covariates beside them."""
     if types is not None and not isinstance(types, Mapping):
         raise TypeError(f"view types must be a dict of name to type, not {type(types).__name__}.")
     data = as_views(data)
     if isinstance(data, RowSource) and data.container == "frame":
-        split = split_training(read_table(data, "").sample, types)
+        split = split_training(read_table(data, "").sample, types, covariates)
         views = {name: data.part(some) for name, some in split.views.items()}
         return replace(split, views=views)
     if is_one_table(data):
-        return split_training(data, types)
+        return split_training(data, types, covariates)
     return SplitTable(data, dict(types or {}), {})
 
 
@@ -235,20 +288,32 @@ def new_views(schema: Schema, given: Any) -> Mapping[str, Any]:
     if not schema.one_table:
         what = f"the model was fitted to several views, {first_few(schema.types, 10)}, and this is one table"
         raise DataTypeError(Problem(what, (Remedy.SEVERAL_VIEWS,)))
-    return split_new(given, schema.codings, schema.types)
+    return split_new(given, schema.codings, schema.types, [own.column for own in schema.known_columns])
 
 
-def read_new(schema: Schema, views: Mapping[str, Any], dtype: Any = "float64") -> tuple[dict[str, CodedView], pd.Index]:
-    """Code new rows of some of the views as in training; the views come in the schema's order."""
-    tables = _read_tables(views, schema.types, allow_no_rows=True)
+def read_new(
+    schema: Schema, views: Mapping[str, Any], dtype: Any = "float64", at_mean: bool = False
+) -> tuple[dict[str, CodedView], pd.Index]:
+    """Code new rows of some of the views as in training; the views come in the schema's order, then the covariates.
+
+    `at_mean`: covariates that are not given are taken at their mean.
+    """
+    known, groups = schema.covariates, schema.groups
+    rest, beside = apart(views, schema.known_entries) if isinstance(views, Mapping) else (views, {})
+    tables = _read_tables(rest, schema.types, allow_no_rows=True) if rest or not beside else {}
     _check_names(tables, schema.types, "the data hold")
-    index, rows = align(tables, training=False)
+    index, rows = _align_all(tables, beside, training=False)
     data = {}
     for name in schema.types:
         if name in tables:
             coding = schema.codings[name]
             frame = match_columns(tables[name], coding, name, beside=True)
             data[name] = _encode(schema.types[name], tables[name], frame, name, coding, dtype).take(rows[name])
+    frames = {entry: whole_frame(table, rows[entry]) for entry, table in beside.items()}
+    if known is not None:
+        data[ENTRY] = known.encode(frames, len(index), at_mean, groups)
+    if groups is not None:
+        data[GROUPS] = groups.labels(frames, len(index))
     return data, index
 
 

@@ -9,8 +9,10 @@ from typing import Any
 import numpy as np
 
 from ..core.coded import CodedView
-from ..core.spec import ModelSpec, Priors, view_spec
+from ..core.spec import ModelSpec, Priors, known_view, view_spec
+from ..core.state import Gamma
 from .coding import Coding
+from .covariates import ENTRY, Covariate, Covariates
 from .types import View
 
 ROUNDING = 1e-10  # of a feature's scale: sums in another order differ by less
@@ -24,6 +26,25 @@ class Schema:
     codings: dict[str, Coding]
     inferred: dict[str, str] = field(default_factory=dict)  # name -> why the view got its type
     columns: tuple = ()  # of the one table that the views were made of, in its order; of several views none
+    covariates: Covariates | None = None  # known inputs beside the views
+    groups: Covariate | None = None  # that of them whose labels are the groups of samples
+
+    @property
+    def known_columns(self) -> tuple[Covariate, ...]:
+        """The columns beside the views; one of a single group has no effect, and is no covariate."""
+        columns = () if self.covariates is None else self.covariates.columns
+        alone = self.groups is not None and self.groups.name not in [own.name for own in columns]
+        return (*columns, self.groups) if alone and self.groups is not None else columns
+
+    @property
+    def known_entries(self) -> list[str]:
+        """Of a dict of views: those that are no views."""
+        return list(dict.fromkeys(own.entry for own in self.known_columns))
+
+    @property
+    def group_names(self) -> tuple:
+        """The labels of the groups of samples, in the model's order."""
+        return () if self.groups is None or self.groups.levels is None else self.groups.levels
 
     @property
     def one_table(self) -> bool:
@@ -49,31 +70,40 @@ class Schema:
 
     def codes_alike(self, other: Schema) -> bool:
         """Were both learned from the same values? Then all that was learned is the same, but for rounding."""
-        if list(self.codings) != list(other.codings):
-            return False
-        return all(
-            a.features == b.features
-            and a.levels == b.levels
-            and a.ordered == b.ordered
-            and a.at_limits == b.at_limits
-            and list(map(str, a.margins)) == list(map(str, b.margins))
-            and a.beside == b.beside
-            and np.array_equal(a.observed_per_feature, b.observed_per_feature)
-            and bool(np.all(np.abs(a.centre - b.centre) <= ROUNDING * a.scale))
-            and bool(np.all(np.abs(a.scale - b.scale) <= ROUNDING * a.scale))
-            for a, b in zip(self.codings.values(), other.codings.values())
+        mine, theirs = self.all_codings, other.all_codings
+        return (
+            list(mine) == list(theirs)
+            and self.group_names == other.group_names
+            and all(
+                a.features == b.features
+                and a.levels == b.levels
+                and a.ordered == b.ordered
+                and a.at_limits == b.at_limits
+                and list(map(str, a.margins)) == list(map(str, b.margins))
+                and a.beside == b.beside
+                and np.array_equal(a.observed_per_feature, b.observed_per_feature)
+                and bool(np.all(np.abs(a.centre - b.centre) <= ROUNDING * a.scale))
+                and bool(np.all(np.abs(a.scale - b.scale) <= ROUNDING * a.scale))
+                for a, b in zip(mine.values(), theirs.values())
+            )
         )
+
+    @property
+    def all_codings(self) -> dict[str, Coding]:
+        """Those of the views, and last that of the covariates: as the model's views are."""
+        return self.codings if self.covariates is None else {**self.codings, ENTRY: self.covariates.coding}
 
     @property
     def labels_by_column(self) -> dict[Any, tuple | None]:
         """Of one table: column -> its labels, None where it has none."""
         if not self.one_table:
             return {}
+        beside = () if self.covariates is None else self.covariates.columns
         return {
             feature: coding.texts_of(place)
             for coding in self.codings.values()
             for place, feature in enumerate(coding.features)
-        }
+        } | {own.column: own.levels for own in beside}
 
     @property
     def ranges_by_column(self) -> dict[Any, tuple[float, float]]:
@@ -111,8 +141,13 @@ class Schema:
                 held=view.held_noise(coding),
             )
             views.append(one)
-        return ModelSpec(tuple(views), mean_field=missing == "mean-field")
+        if self.covariates is not None:
+            views.append(known_view(ENTRY, self.covariates.width))
+        activity = Gamma(*map(np.asarray, priors.activity))
+        return ModelSpec(tuple(views), missing == "mean-field", len(self.group_names), activity)
 
     def log_jacobian(self, data: Mapping[str, CodedView]) -> float:
         """log p(user's units) = log p(model's units) − this."""
-        return sum(self.types[name].log_jacobian(view, self.codings[name]) for name, view in data.items())
+        return sum(
+            self.types[name].log_jacobian(view, self.codings[name]) for name, view in data.items() if name in self.types
+        )

@@ -171,7 +171,7 @@ class DaskRows:
         def times(Q: np.ndarray) -> np.ndarray:
             return self._ask(tasks.times, (messages, Q), local.number)
 
-        return principal_directions(self._ask(tasks.squares, messages, local.number), times, k)
+        return principal_directions(self._ask(tasks.squares, messages, local.number), times, k, self.spec.n_known)
 
     def start(self, posterior: Posterior) -> StoredX:
         new = self._new()

@@ -43,7 +43,8 @@ def make_rows(
     Parameters
     ----------
     data : sequence of CodedView or StreamedView
-        Aligned views, in the order of `spec.views`.
+        Aligned views, in the order of `spec.views`; then, where `spec` has groups of samples, their labels: the number
+        of each row's group, missing where it is in none.
     n_components : int
         The most factors there will be; sets the size of the blocks.
     missing : "exact" or "mean-field"

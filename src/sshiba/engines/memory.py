@@ -25,10 +25,10 @@ from ..core.scratch import Scratch
 from ..core.sparse_rows import is_sparse
 from ..core.spec import ModelSpec
 from ..core.start import plain_posterior
-from ..core.state import LatentX, Stats
+from ..core.state import Array, LatentX, Stats
 from ..core.streamed import AnyView, StreamedView
 from ..core.threads import in_threads, n_threads, read_ahead, with_one_thread_less
-from .block_making import cut, outline_of, row_view, summarised, with_sums, working_width
+from .block_making import cut, group_labels, outline_of, row_view, summarised, with_sums, working_width
 from .gram import Cross, Gram, choose_gram, gram_step, take_cross, take_gram
 from .patterns import arrange_rows
 from .placed import PlacedBlocks, Room
@@ -101,6 +101,8 @@ class MemoryRows:
         keep_freed_memory()
         self.device = device
         n_components = max(n_components, 1)  # only the sizes of blocks depend on it
+        self.labels = group_labels(data, spec)
+        data = data[: len(spec.views)]
         self.data, self.spec, self.missing = data, spec, missing
         self.n_rows = data[0].n_rows
         self.in_memory = all(view.in_memory for view in data)
@@ -121,6 +123,8 @@ class MemoryRows:
         if not self.in_memory:  # rows that are read lie as they come, unless there are few patterns
             min_shared = max(min_shared, self.n_rows // MOST_PASSES)
         codes = [holes.row_codes for holes in self.holes if holes.row_codes is not None]
+        if self.labels is not None:  # another prior of z is as another pattern of holes
+            codes.append(self.labels[:, None].view(np.uint8))
         self.order, parts = arrange_rows(codes, self.n_rows, min_shared)
         self.in_order = np.array_equal(self.order, np.arange(self.n_rows))
         self.slices: list[slice] = []  # the places of each block in `order`
@@ -138,8 +142,9 @@ class MemoryRows:
         wanted, gram = False, None
         for place, views in zip(places, blocks):
             if place is places[0]:
-                wanted = choose_gram(engine, self._block(views, shared), n, n_components, self.device)
-            gram = self._with_room(partial(self._place, views, shared, wanted, gram))
+                block = self._block(views, self._groups(place, shared), shared)
+                wanted = choose_gram(engine, block, n, n_components, self.device)
+            gram = self._with_room(partial(self._place, views, place, shared, wanted, gram))
             self.slices.append(place)
         where = slice(first, len(self.blocks))
         part = Part(where, gram, self.device.put(summarised(self.blocks.stored[where])))
@@ -172,29 +177,40 @@ class MemoryRows:
             for view, holes, own, complete in zip(self.data, self.holes, self.spec.views, self.complete)
         )
 
-    def _block(self, views: Sequence[RowView], shared: bool) -> Block:
-        return Block.of(views, len(views[0].target), shared, self.missing, self.device.part_bytes)
+    def _groups(self, place: slice, shared: bool) -> np.ndarray | None:
+        """Which group of samples rows at these places of `order` are in, (r, S) of bool; None where there are none."""
+        if self.labels is None:
+            return None
+        labels = self.labels[self.order[place]][: 1 if shared else None]
+        return labels[:, None] == np.arange(self.spec.n_groups)
+
+    def _block(self, views: Sequence[RowView], groups: Array | None, shared: bool) -> Block:
+        return Block.of(views, len(views[0].target), shared, self.missing, self.device.part_bytes, groups)
 
     def _read(self, i: int) -> Block:
         """A block that is not in memory."""
         outline = self.blocks.stored[i]
         read = self._row_views(self.slices[i], outline.shared)
         views = [replace(view, x_sum=own.x_sum, xx=own.xx) for view, own in zip(read, outline.views)]
-        return self._block(views, outline.shared)
+        return self._block(views, self._groups(self.slices[i], outline.shared), outline.shared)
 
-    def _place(self, views: tuple[RowView, ...], shared: bool, wanted: bool, gram: Gram | None) -> Gram | None:
+    def _place(
+        self, views: tuple[RowView, ...], place: slice, shared: bool, wanted: bool, gram: Gram | None
+    ) -> Gram | None:
         """Keep a block, with the sums of its real views, where there is room for it; its products added to `gram`.
 
         It is made on the device: one that is put there as a whole has its masks twice.
         """
-        there = with_sums(self._block(self.device.put(views), shared), self.room.block_bytes)
+        groups = self._groups(place, shared)
+        block = self._block(self.device.put(views), self.device.put(groups), shared)
+        there = with_sums(block, self.room.block_bytes)
         if wanted:
             own = take_gram(there)
             gram = own if gram is None else gram + own
         if not (self.room.resident and self.in_memory):
             sums = [self.device.to_host((view.x_sum, view.xx)) for view in there.views]
             views = tuple(replace(view, x_sum=x, xx=xx) for view, (x, xx) in zip(views, sums))
-            there = self.device.to_host(self._block(views, shared))
+            there = self.device.to_host(self._block(views, groups, shared))
         self.blocks.stored.append(there if self.in_memory else outline_of(there))
         return gram
 
@@ -218,7 +234,7 @@ class MemoryRows:
 
     def directions(self, k: int) -> np.ndarray:
         local = self.start(plain_posterior(self.spec, self.groups))
-        return principal_directions(self.squares(local), partial(self.times, local), k)
+        return principal_directions(self.squares(local), partial(self.times, local), k, self.spec.n_known)
 
     def squares(self, local: Local) -> np.ndarray:
         """Σ <x>² of each feature, (ΣD,)."""

@@ -16,6 +16,8 @@ from ..core.state import Array, LatentX
 from ..core.threads import in_threads
 from .gram import Cross, Gram, static_columns
 
+SINGULAR = 1e-10  # share of a covariate, or of the squares of a feature, that is rounding
+
 
 class RowProducts(NamedTuple):
     """Some blocks of rows with q(x), and their products where they are kept."""
@@ -27,17 +29,37 @@ class RowProducts(NamedTuple):
     summary: Block  # all blocks as one, without data
 
 
-def principal_directions(squares: np.ndarray, times: Callable[[np.ndarray], np.ndarray], k: int) -> np.ndarray:
+def principal_directions(
+    squares: np.ndarray, times: Callable[[np.ndarray], np.ndarray], k: int, n_known: int = 0
+) -> np.ndarray:
     """v √λ of the k largest eigenvalues of the features' correlations, (ΣD, k); holes are at the mean, which is 0.
 
-    From Σ x² of each feature, (ΣD,), and a function that gives XᵀX Q.
+    From Σ x² of each feature, (ΣD,), and a function that gives XᵀX Q. Where the last features are covariates C, the
+    correlations are those of what a regression on them leaves, and the regression makes the last columns,
+    (ΣD, k + n_known). With B = (CᵀC)⁻¹CᵀX that is XᵀX − XᵀC B, and the products with C come with all others.
     """
-    scale = np.where(squares > 0, 1 / np.sqrt(np.where(squares > 0, squares, 1.0)), 0.0)[:, None]
+    n, scale = len(squares) - n_known, root_inverse(squares)[:, None]
+    if n_known == 0:
+        return leading_directions(lambda Q: scale * times(scale * Q), n, k)
+    with_c = scale * times(scale * np.eye(len(squares))[:, n:])  # correlations with the covariates
+    effects = with_c[:n] @ np.linalg.pinv(with_c[n:], rcond=SINGULAR, hermitian=True)
+    left = 1 - np.sum(effects * with_c[:n], axis=1)  # share of the squares
+    left = np.where(left > SINGULAR, left, 0.0)
+    unit = root_inverse(left)[:, None]
 
     def multiply(Q: np.ndarray) -> np.ndarray:
-        return scale * times(scale * Q)
+        both = scale * times(np.concatenate([scale[:n] * unit * Q, np.zeros((n_known, Q.shape[1]))]))
+        return unit * (both[:n] - effects @ both[n:])
 
-    return leading_directions(multiply, len(scale), k)
+    found = np.zeros((len(squares), k + n_known))
+    found[:n, :k] = np.sqrt(left)[:, None] * leading_directions(multiply, n, k)
+    found[:n, k:] = effects
+    return found
+
+
+def root_inverse(squares: np.ndarray) -> np.ndarray:
+    """1/√s, 0 where s is 0."""
+    return np.where(squares > 0, 1 / np.sqrt(np.where(squares > 0, squares, 1.0)), 0.0)
 
 
 def squares_of(part: RowProducts) -> np.ndarray:

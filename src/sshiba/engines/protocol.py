@@ -67,7 +67,8 @@ class Rows(Protocol):
     def directions(self, k: int) -> np.ndarray:
         """v √λ of the leading principal components of all views side by side, (ΣD, k); 0 where there are fewer.
 
-        Features count in units of their deviation, holes as means, and latent features at their first q(x).
+        Features count in units of their deviation, holes as means, and latent features at their first q(x). With
+        covariates the components are those of what they leave, and what they do comes last, (ΣD, k + n_known).
         """
         ...
 

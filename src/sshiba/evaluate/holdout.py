@@ -16,6 +16,7 @@ from ..core.coded import CodedView
 from ..core.likelihoods import Likelihood
 from ..core.random import seed_sequence
 from ..data.containers import read_table
+from ..data.covariates import known_inputs
 from ..data.reading import read_in_memory, training_views
 from ..data.sampling import MOST_ROWS, draw_sample
 from ..data.spellings import zero_one
@@ -185,12 +186,13 @@ def check(
     """
     if not 0 < fraction < 1:
         raise ValueError(f"fraction must be between 0 and 1, not {fraction!r}.")
-    split = training_views(draw_sample(views, max_rows, model.max_memory, random_state).views, model.views)
+    sample = draw_sample(views, max_rows, model.max_memory, random_state).views
+    split = training_views(sample, model.views, known_inputs(model.covariates, model.sample_groups))
     views = split.views
-    schema, data, index = read_in_memory(views, split.types, model.dtype)
-    for name, given in views.items():
-        if not data[name].is_sparse:
-            advice = schema.types[name].advise(read_table(on_host(given), name).frame, name)
+    schema, data, index = read_in_memory(views, split.types, model.dtype, model.covariates, model.sample_groups)
+    for name, rows in data.items():
+        if not rows.is_sparse:
+            advice = schema.types[name].advise(read_table(on_host(views[name]), name).frame, name)
             if advice is not None:
                 logger.warning(advice)
     # A stream of its own: the user may have made holes with the same seed.

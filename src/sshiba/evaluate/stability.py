@@ -161,8 +161,8 @@ def stability(
 
 def _check_has_all(fit: Fitted, data: Mapping[str, CodedView]) -> None:
     """Refuse a sample of rows without some class or column: its weights could not be compared."""
-    for name, coded in data.items():
-        coding = fit.schema.codings[name]
+    for name, coding in fit.schema.codings.items():
+        coded = data[name]
         if coded.target.ndim == 1:
             n_seen = len(np.unique(coded.target[coded.observed_rows]))
         else:
@@ -235,7 +235,9 @@ def _weights(fit: Fitted, first: Fitted) -> np.ndarray:
         if mine[name].latent_names != coding.latent_names:
             what = "classes" if coding.has_classes else "features"
             raise ValueError(f"view {name!r} has other {what} in the models, which cannot be matched.")
-    return np.concatenate([fit.posterior.views[fit.schema.place(name)].w_mean for name in theirs])
+    return np.concatenate(
+        [fit.posterior.views[fit.schema.place(name)].w_mean[:, : fit.n_components] for name in theirs]
+    )
 
 
 def _cosines(a: np.ndarray, b: np.ndarray) -> np.ndarray:

@@ -19,6 +19,7 @@ from sklearn.model_selection import KFold, StratifiedKFold
 
 from ..core.random import seed_sequence
 from ..data.coding import Coding
+from ..data.covariates import known_inputs
 from ..data.one_table import same_name
 from ..data.reading import read_in_memory, training_views
 from ..data.sampling import MOST_ROWS, draw_sample
@@ -94,12 +95,13 @@ def tune(
         raise ValueError(f"hide must be one of {HIDDEN}, not {hide!r}.")
     if scoring not in SCORES:
         raise ValueError(f"scoring must be one of {SCORES}, not {scoring!r}.")
-    split = training_views(draw_sample(views, max_rows, model.max_memory, random_state).views, model.views)
+    sample = draw_sample(views, max_rows, model.max_memory, random_state).views
+    split = training_views(sample, model.views, known_inputs(model.covariates, model.sample_groups))
     views = split.views
     target = view_of(target, views) if split.columns else target
     if target not in views:
         raise ValueError(f"unknown target {target!r}; the views are {list(views)}.")
-    schema, data, index = read_in_memory(views, split.types, model.dtype)
+    schema, data, index = read_in_memory(views, split.types, model.dtype, model.covariates, model.sample_groups)
     if scoring == "auc" and (not schema.types[target].has_probabilities or schema.codings[target].ordered):
         kind = type(schema.types[target]).__name__
         raise ValueError(f"view {target!r} is {kind} and has no AUC; use scoring='log-likelihood'.")
@@ -112,7 +114,7 @@ def tune(
     for candidate in candidates:
         types = {**schema.types, target: candidate.views[target]}
         if not same_limits(types[target], schema.types[target]):
-            own, rows, _ = read_in_memory(views, types, model.dtype)
+            own, rows, _ = read_in_memory(views, types, model.dtype, model.covariates, model.sample_groups)
             refuse_other_features(coding, own.codings[target], target)
             seen = seen & tellable_cells(rows[target], types[target], own.codings[target])
     folds = list(_folds(seen, data[target].target, hide, n_folds, random_state))
@@ -176,7 +178,7 @@ def with_margins(model: M, views: Mapping[str, Any]) -> M:
     It is for the views that predict; nothing is learned of the target.
     """
     types = dict(model.views)
-    unsure = {name: views[name] for name in views if chooses_margins(types[name])}
+    unsure = {name: views[name] for name in views if name in types and chooses_margins(types[name])}
     if not unsure:
         return model
     schema, _, _ = read_in_memory(unsure, {name: types[name] for name in unsure}, model.dtype)

@@ -17,7 +17,8 @@ def export_model(fit: Fitted, folder: Path, force: bool = False) -> list[Path]:
     """Write the tables of a model into a folder, and say which files there are.
 
     factors.csv and factors_std.csv (rows x factors), weights_VIEW.csv (features x factors), r2.csv (factors x views),
-    noise.csv (a row for each feature: bias and standard deviation of the noise), all in the user's units.
+    noise.csv (a row for each feature: bias and standard deviation of the noise), covariate_effects.csv where there are
+    covariates; all in the user's units.
     """
     if folder.exists() and not folder.is_dir():
         raise FileError(f"{str(folder)!r} is a file; name a folder.")
@@ -49,7 +50,9 @@ def model_tables(fit: Fitted) -> dict[str, pd.DataFrame]:
         tables[key] = pd.DataFrame(found["weights_"][name], index=features, columns=factors)
         parts = {"view": name, "bias": found["bias_"][name], "noise std": found["noise_std_"][name]}
         noise.append(pd.DataFrame(parts, index=features).reset_index().set_index("view"))
-    rows = pd.Index([*factors, "all"], name="factor")
+    rows = pd.Index(fit.r2_names, name="factor")
     tables["r2"] = pd.DataFrame(fit.r2, index=rows, columns=list(fit.schema.types))
     tables["noise"] = pd.concat(noise)
+    if fit.schema.covariates is not None:
+        tables["covariate_effects"] = found["covariate_effects_"].reset_index().set_index("view")
     return tables

@@ -17,6 +17,7 @@ from safetensors.numpy import save as save_arrays
 from ..core.spec import Priors
 from ..core.state import ColumnGroups, Fixed, Gamma, Posterior, ViewPosterior, WeightCovariance
 from ..data.coding import Coding
+from ..data.covariates import Covariate, Covariates
 from ..data.levels import Levels
 from ..data.margins import Margin
 from ..data.schema import Schema
@@ -102,6 +103,8 @@ def pack(fit: Fitted) -> tuple[dict[str, Any], dict[str, np.ndarray]]:
             }
             for name, coding in schema.codings.items()
         ],
+        "covariates": None if schema.covariates is None else pack_covariates(schema.covariates),
+        "sample_groups": None if schema.groups is None else pack_covariate(schema.groups),
         "index": tagged_index(fit.index),
         "result": {
             "elbo": fit.elbo,
@@ -114,10 +117,16 @@ def pack(fit: Fitted) -> tuple[dict[str, Any], dict[str, np.ndarray]]:
     }
     arrays = {"factors": fit.factors, "factors_std": fit.factors_std, "r2": fit.r2, "elbo_path": fit.elbo_path}
     arrays |= {f"path.{i}": restart.path for i, restart in enumerate(fit.restarts)}
-    for i, (view, coding) in enumerate(zip(fit.posterior.views, schema.codings.values())):
+    for i, (view, coding) in enumerate(zip(fit.posterior.views, schema.all_codings.values())):
         for name in CODING_ARRAYS:
             arrays[f"{i}.{name}"] = np.asarray(getattr(coding, name), dtype=np.float64)
         arrays |= {f"{i}.{name}": array for name, array in pack_posterior(view).items()}
+    if schema.covariates is not None:
+        arrays["covariates"] = schema.covariates.products
+    if schema.groups is not None:
+        found = {"groups": fit.groups, "r2_by_group": fit.r2_by_group}
+        found |= {f"activity.{f.name}": getattr(fit.posterior.activity, f.name) for f in fields(Gamma)}
+        arrays |= {name: array for name, array in found.items() if array is not None}
     return header, {name: np.ascontiguousarray(array) for name, array in arrays.items()}
 
 
@@ -128,9 +137,17 @@ def unpack(header: dict[str, Any], arrays: dict[str, np.ndarray]) -> Fitted:
         own = {key.split(".", 1)[1]: array for key, array in arrays.items() if key.startswith(f"{i}.")}
         types[name], codings[name] = unpack_view(entry), unpack_coding(entry, own)
         views.append(unpack_posterior(own, codings[name].width))
+    known = None
+    if header.get("covariates") is not None:  # the arrays behind those of the views
+        own = {key.split(".", 1)[1]: a for key, a in arrays.items() if key.startswith(f"{len(views)}.")}
+        known = unpack_covariates(header["covariates"], own, arrays["covariates"])
+        views.append(unpack_posterior(own, known.width))
     inferred = {entry["name"]: entry["inferred"] for entry in header["views"] if entry["inferred"] is not None}
-    schema = Schema(types, codings, inferred, unpack_columns(header, codings))
-    posterior, choice, search = Posterior(tuple(views)), unpack_candidate(header["choice"]), header["search"]
+    groups = None if header.get("sample_groups") is None else unpack_covariate(header["sample_groups"])
+    schema = Schema(types, codings, inferred, unpack_columns(header, codings), known, groups)
+    activity = {} if groups is None else {"activity": Gamma(arrays["activity.shape"], arrays["activity.rate"])}
+    posterior = Posterior(tuple(views), **activity)
+    choice, search = unpack_candidate(header["choice"]), header["search"]
     settings, result = unpack_settings(header["settings"]), header["result"]
     n_rows = header["n_rows"]
     fit = Fitted(
@@ -142,6 +159,8 @@ def unpack(header: dict[str, Any], arrays: dict[str, np.ndarray]) -> Fitted:
         factors=arrays["factors"],
         factors_std=arrays["factors_std"],
         r2=arrays["r2"],
+        groups=arrays.get("groups"),
+        r2_by_group=arrays.get("r2_by_group"),
         elbo=result["elbo"],
         log_evidence=result.get("log_evidence"),
         elbo_path=arrays["elbo_path"],
@@ -160,21 +179,28 @@ def unpack(header: dict[str, Any], arrays: dict[str, np.ndarray]) -> Fitted:
 
 def check_sizes(fit: Fitted, n_rows: int) -> None:
     """Every array has the size that its use expects: one of another size might be spread over features in silence."""
-    n_views, n_components = len(fit.spec.views), fit.posterior.n_components
+    n_views, n_components = len(fit.schema.types), fit.posterior.n_components
+    n_known = 0 if fit.schema.covariates is None else fit.schema.covariates.width
     sizes = [
         ((len(fit.index),), (n_rows,)),
         (fit.factors.shape, (n_rows, n_components)),
         (fit.factors_std.shape, (n_rows, n_components)),
-        (fit.r2.shape, (n_components + 1, n_views)),
+        (fit.r2.shape, (len(fit.r2_names), n_views)),
         ((len(fit.sharpness),), (n_views,)),
     ]
-    for coding, view, spec in zip(fit.schema.codings.values(), fit.posterior.views, fit.spec.views):
+    n_groups, activity = len(fit.schema.group_names), fit.posterior.activity
+    sizes += [(array.shape, (n_groups, n_components)) for array in (activity.shape, activity.rate)]
+    if fit.groups is not None:
+        sizes.append((fit.groups.shape, (n_rows,)))
+    if fit.r2_by_group is not None:
+        sizes.append((fit.r2_by_group.shape, (n_groups, n_components + 1, n_views)))
+    for coding, view, spec in zip(fit.schema.all_codings.values(), fit.posterior.views, fit.spec.views):
         n_features, n_gammas = coding.width, int(spec.relevance.max()) + 1
         n_noises = 1 if spec.tau_prior is None else spec.tau_prior.shape.size
         per_feature = [getattr(coding, name) for name in CODING_ARRAYS]
         per_feature += [view.b_mean, view.b_var, view.w_cov.logdet]
         sizes += [(array.shape, (n_features,)) for array in per_feature]
-        sizes.append((view.w_mean.shape, (n_features, n_components)))
+        sizes.append((view.w_mean.shape, (n_features, n_components + n_known)))
         for q, n in ((view.alpha, n_components), (view.gamma, n_gammas), (view.tau, n_noises)):
             sizes += [(getattr(q, f.name).shape, (n,)) for f in fields(q)]
     if any(found != expected for found, expected in sizes):
@@ -194,17 +220,22 @@ def unpack_columns(header: Mapping[str, Any], codings: Mapping[str, Coding]) -> 
 
 def pack_settings(settings: Mapping[str, Any]) -> dict[str, Any]:
     """Those of the estimator; priors and candidates as dicts."""
-    packed = {name: plain(value) for name, value in settings.items() if name not in ("priors", "search")}
-    priors, search = settings["priors"], settings["search"]
+    apart = ("priors", "search", "covariates", "sample_groups")
+    packed = {name: plain(value) for name, value in settings.items() if name not in apart}
+    packed["sample_groups"] = tagged(settings["sample_groups"])
+    priors, search, covariates = settings["priors"], settings["search"], settings["covariates"]
+    packed["covariates"] = covariates and [[tagged(name), kind] for name, kind in covariates.items()]
     packed["priors"] = None if priors is None else asdict(priors)
     packed["search"] = search if search is None or isinstance(search, str) else [asdict(c) for c in search]
     return packed
 
 
 def unpack_settings(stored: Mapping[str, Any]) -> dict[str, Any]:
-    priors, search = stored["priors"], stored["search"]
+    priors, search, covariates = stored["priors"], stored["search"], stored.get("covariates")
     return {
         **stored,
+        "covariates": covariates and {untagged(name): kind for name, kind in covariates},
+        "sample_groups": untagged(stored["sample_groups"]) if "sample_groups" in stored else None,
         "priors": None if priors is None else unpack_priors(priors),
         "search": [unpack_candidate(c) for c in search] if isinstance(search, list) else search,
     }
@@ -220,7 +251,8 @@ def unpack_search(stored: Mapping[str, Any]) -> Search:
 
 
 def unpack_priors(stored: Mapping[str, Any]) -> Priors:
-    pairs = {name: (float(stored[name][0]), float(stored[name][1])) for name in ("alpha", "tau", "gamma")}
+    names = [name for name in ("alpha", "tau", "gamma", "activity") if name in stored]  # the last is a later one
+    pairs = {name: (float(stored[name][0]), float(stored[name][1])) for name in names}
     return Priors(**pairs, noise_floor=float(stored["noise_floor"]))
 
 
@@ -312,6 +344,34 @@ def unpack_coding(entry: dict[str, Any], arrays: dict[str, np.ndarray]) -> Codin
         beside=tuple(untagged(name) for name in entry.get("beside", ())),
         **{name: arrays[name] for name in CODING_ARRAYS},
     )
+
+
+def pack_covariates(known: Covariates) -> dict[str, Any]:
+    return {"columns": [pack_covariate(own) for own in known.columns], **pack_coding(known.coding)}
+
+
+def pack_covariate(own: Covariate) -> dict[str, Any]:
+    return {
+        "entry": own.entry,
+        "column": tagged(own.column),
+        "name": tagged(own.name),
+        "levels": None if own.levels is None else [tagged(level) for level in own.levels],
+    }
+
+
+def unpack_covariate(own: dict[str, Any]) -> Covariate:
+    levels = None if own["levels"] is None else tuple(untagged(level) for level in own["levels"])
+    return Covariate(str(own["entry"]), untagged(own["column"]), untagged(own["name"]), levels)
+
+
+def unpack_covariates(entry: dict[str, Any], arrays: dict[str, np.ndarray], products: np.ndarray) -> Covariates:
+    columns = tuple(unpack_covariate(own) for own in entry["columns"])
+    known = Covariates(columns, unpack_coding(entry, arrays), products)
+    if products.shape != (known.width, known.width) or [term for own in columns for term in own.terms] != list(
+        known.terms
+    ):
+        raise ModelFileError("its covariates and their effects do not fit together")
+    return known
 
 
 def unpack_margin(entry: Mapping[str, Any]) -> Margin:

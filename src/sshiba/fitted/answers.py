@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -20,6 +21,7 @@ from ..core.sparse_rows import CentredSparse
 from ..core.spec import ModelSpec, ViewSpec
 from ..data.border import answers_in_kind, as_views, fills_in_kind, has_row_names
 from ..data.coding import labelled_frame
+from ..data.covariates import ENTRY, GROUPS
 from ..data.dask_answers import add_up_parts, in_partitions
 from ..data.giving_back import fill, probabilities_to_user, std_to_user, to_user
 from ..data.one_table import columns_absent_from, is_one_table, merge_columns, same_name, whole_table
@@ -31,6 +33,7 @@ from ..engines import Rows, make_rows
 from .draws import draw_rows
 from .fitted import Fitted
 from .inference import infer_factors, log_likelihood, predict_views, unweighted
+from .sample_groups import labels_of
 
 logger = logging.getLogger("sshiba")
 
@@ -43,9 +46,9 @@ class Answers:
 
     @answers_in_kind
     @by_parts
-    def transform(self, views: Any, return_std: bool = False) -> Any:
+    def transform(self, views: Any, return_std: bool = False, covariates: str | None = None) -> Any:
         views = self.given(views)
-        data, index = self.read(views)
+        data, index = self.read(views, covariates)
         found: tuple[Any, ...] = infer_factors(self._rows(data), self.fit.posterior)
         if any(has_row_names(given) for given in views.values()):
             found = tuple(labelled_frame(values, self.fit.factor_names, index) for values in found)
@@ -53,12 +56,19 @@ class Answers:
 
     @answers_in_kind
     @by_parts
-    def predict(self, views: Any, target: Any = None, return_std: bool = False, use_target: bool = False) -> Any:
+    def predict(
+        self,
+        views: Any,
+        target: Any = None,
+        return_std: bool = False,
+        use_target: bool = False,
+        covariates: str | None = None,
+    ) -> Any:
         given = self.given(views)
         names, column = self._targets(views, given, target)
         if target is not None and not use_target:
             given = self._with_target_unread(given, names[0], column)
-        data, index = read_new(self.fit.schema, given, self.fit.dtype)
+        data, index = self.read(given, covariates)
         if target is not None and not use_target:
             data = self._without_target(data, names[0], column)
         means, stds = {}, {}
@@ -76,7 +86,7 @@ class Answers:
 
     @answers_in_kind
     @by_parts
-    def predict_proba(self, views: Any, target: Any, use_target: bool = False) -> Any:
+    def predict_proba(self, views: Any, target: Any, use_target: bool = False, covariates: str | None = None) -> Any:
         given = self.given(views)
         (name,), column = self._targets(views, given, target)
         view = self.fit.schema.types[name]
@@ -85,7 +95,7 @@ class Answers:
             raise ValueError(f"{target!r} is {kind} and has no probabilities; use predict(..., return_std=True).")
         if not use_target:
             given = self._with_target_unread(given, name, column)
-        data, index = read_new(self.fit.schema, given, self.fit.dtype)
+        data, index = self.read(given, covariates)
         if not use_target:
             data = self._without_target(data, name, column)
         values, _ = self._predicted(data, [name])[name]
@@ -93,12 +103,15 @@ class Answers:
 
     @fills_in_kind
     @by_parts
-    def impute(self, views: Any, return_std: bool = False, beyond_limits: bool = False) -> Any:
+    def impute(
+        self, views: Any, return_std: bool = False, beyond_limits: bool = False, covariates: str | None = None
+    ) -> Any:
         given = self.given(views)
-        data, index = self.read(given)
+        data, index = self.read(given, covariates)
+        data, whole = self._views_of(data), data
         filled, stds = {}, {}
         beyond = self._at_limits(data) if beyond_limits else {}
-        predicted = self._predicted(data, [name for name in data if not is_sparse_view(given[name])], beyond)
+        predicted = self._predicted(whole, [name for name in data if not is_sparse_view(given[name])], beyond)
         for name, coded in data.items():
             if is_sparse_view(given[name]):  # all of its cells are seen
                 self._tell_rows_left_out(name, coded)
@@ -118,9 +131,9 @@ class Answers:
             filled[name] = fill(self.fit.schema, name, given[name], mean, index, beyond.get(name), decoded=True)
             stds[name] = std_to_user(self.fit.schema, name, spread, index, decoded=True)
         if is_one_table(views):
-            whole = merge_columns(views, filled, views)
+            table = merge_columns(views, filled, views)
             unknown = pd.DataFrame(np.nan, index=views.index, columns=views.columns)
-            return (whole, merge_columns(views, stds, unknown)) if return_std else whole
+            return (table, merge_columns(views, stds, unknown)) if return_std else table
         return (filled, stds) if return_std else filled
 
     @staticmethod
@@ -140,6 +153,10 @@ class Answers:
             if other != name
         }
 
+    def _views_of(self, data: dict[str, CodedView]) -> dict[str, CodedView]:
+        """Rows without their covariates."""
+        return {name: coded for name, coded in data.items() if name in self.fit.schema.types}
+
     def normal_predictions(self, views: Any, name: str) -> tuple[np.ndarray, np.ndarray]:
         """Means and standard deviations of a view of numbers in the model's units, from all that is given."""
         data, _ = self.read(views)
@@ -150,34 +167,40 @@ class Answers:
         fit = self.fit
         return Answers(replace(fit, index=fit.index[:0], factors=fit.factors[:0], factors_std=fit.factors_std[:0]))
 
-    def score(self, views: Any) -> float:
-        partitions = in_partitions(views)
+    def score(self, views: Any, covariates: str | None = None) -> float:
+        partitions, ask = in_partitions(views), partial(self._score, covariates=covariates)
         if partitions is not None:
-            found = add_up_parts(self.for_new_rows()._score, views, partitions)
+            found = add_up_parts(partial(self.for_new_rows()._score, covariates=covariates), views, partitions)
         else:
             parts = row_parts(views) if holds_sources(as_views(views)) else [views]
-            found = [self._score(part) for part in parts]
+            found = [ask(part) for part in parts]
         n_rows = sum(n for n, _ in found)
         if n_rows == 0:
             raise ValueError("score needs at least one row.")
         return sum(n * score for n, score in found) / n_rows
 
-    def _score(self, views: Any) -> tuple[int, float]:
+    def _score(self, views: Any, covariates: str | None = None) -> tuple[int, float]:
         """How many rows there are, and the mean of theirs."""
-        data, index = self.read(views)
+        data, index = self.read(views, covariates)
         if len(index) == 0:
             return 0, 0.0
         total = log_likelihood(self._rows(data, unweighted(self.fit.spec)), self.fit.posterior)
         return len(index), (total - self.fit.schema.log_jacobian(data)) / len(index)
 
-    def sample(self, n: int = 1, random_state: int | None = None) -> Any:
+    def sample(self, n: int = 1, random_state: int | None = None, covariates: Any = None) -> Any:
         if isinstance(n, bool) or not isinstance(n, int | np.integer) or n < 0:
             raise ValueError(f"n must be a whole number of rows, not {n!r}.")
         rng = np.random.default_rng(seed_sequence(random_state))
         device = device_or_host(self.fit.settings["device"])
-        drawn = draw_rows(self.fit.posterior, self.fit.spec, int(n), rng, self.fit.sharpness, device)
-        index = pd.RangeIndex(n)
-        schema = self.fit.schema
+        schema, known, labels = self.fit.schema, None, None
+        index: pd.Index = pd.RangeIndex(n)
+        if covariates is not None:
+            data, index = self.read(covariates)
+            known = data[ENTRY].target if ENTRY in data else None
+            labels = labels_of([data[GROUPS]]) if GROUPS in data else None
+            if (known is None and labels is None) or len(index) != n:
+                raise ValueError(f"covariates must be those of the model, of {n} rows.")
+        drawn = draw_rows(self.fit.posterior, self.fit.spec, int(n), rng, self.fit.sharpness, device, known, labels)
         views = {name: to_user(schema, name, x, index, whole=True) for name, x in zip(schema.types, drawn)}
         return whole_table(views, schema.columns) if schema.one_table else views
 
@@ -185,9 +208,12 @@ class Answers:
         """What the user gives for new rows, as a dict of views."""
         return new_views(self.fit.schema, views)
 
-    def read(self, views: Any) -> tuple[dict[str, CodedView], pd.Index]:
+    def read(self, views: Any, covariates: str | None = None) -> tuple[dict[str, CodedView], pd.Index]:
+        """Rows, coded, with their covariates as the last; covariates="mean": those not given at their mean."""
+        if covariates not in (None, "mean"):
+            raise ValueError(f"covariates must be None (they are given) or 'mean', not {covariates!r}.")
         given = self.given(views)
-        return read_new(self.fit.schema, given, self.fit.dtype)
+        return read_new(self.fit.schema, given, self.fit.dtype, covariates == "mean")
 
     def check_training_rows(self, views: Any, index: pd.Index | None = None) -> None:
         """Refuse data that are not those of the fit; `index`: the labels of all rows, where these are some of them."""
@@ -216,6 +242,7 @@ class Answers:
             return CodedView(nothing(n, view.n_features), np.zeros((n, 1), dtype=bool))
 
         every = [data.get(view.name) or absent(view) for view in spec.views]
+        every += [data[GROUPS]] if spec.n_groups else []
         return make_rows(every, spec, self.fit.n_components, engine="memory", device=device)
 
     def _predicted(

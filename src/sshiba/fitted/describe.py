@@ -9,12 +9,15 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from ..core.explained import feature_relevance
+from ..core.explained import effect_variances, feature_relevance
 from ..core.predictive import noise_variance
+from ..core.state import ViewPosterior
 from ..data.coding import labelled_frame
 from ..fitting.restarts import Restart, best_place
 from .fitted import Fitted
 from .search import Candidate, Search
+
+WIDTH = 1.959964  # standard deviations on either side of a mean that hold 95 % of a normal distribution
 
 
 def attributes(fit: Fitted) -> dict[str, Any]:
@@ -25,6 +28,7 @@ def attributes(fit: Fitted) -> dict[str, Any]:
     factors, factors_std = fit.factors, fit.factors_std
     return {
         **{name: {view: own[name] for view, own in of_views.items()} for name in next(iter(of_views.values()))},
+        "covariate_effects_": covariate_effects(fit),
         "n_components_": fit.n_components,
         "views_": dict(fit.schema.types),
         "feature_names_in_": {name: list(coding.features) for name, coding in codings.items()},
@@ -43,6 +47,9 @@ def attributes(fit: Fitted) -> dict[str, Any]:
         "factors_": labelled_frame(factors, fit.factor_names, fit.index) if any_labelled else factors,
         "factors_std_": labelled_frame(factors_std, fit.factor_names, fit.index) if any_labelled else factors_std,
         "r2_": r2_table(fit),
+        "activity_": activity_table(fit),
+        "bias_by_group_": bias_by_group(fit),
+        "r2_by_group_": r2_by_group_table(fit),
         "elbo_": fit.elbo,
         "log_evidence_": fit.log_evidence,
         "elbo_path_": fit.elbo_path,
@@ -60,10 +67,11 @@ def view_attributes(fit: Fitted, name: str) -> dict[str, Any]:
     """The fitted attributes of one view: arrays, or frames and series by name where the view was labelled."""
     place, coding = fit.schema.place(name), fit.schema.codings[name]
     view, spec = fit.posterior.views[place], fit.spec.views[place]
-    scale = coding.scale[:, None]
+    scale, learned = coding.scale[:, None], slice(fit.n_components)
+    variance = np.maximum(view.w_second - view.w_mean**2, 0.0)
     by_feature_and_factor = {
-        "weights_": view.w_mean * scale,
-        "weights_std_": np.sqrt(np.maximum(view.w_second - view.w_mean**2, 0.0)) * scale,
+        "weights_": view.w_mean[:, learned] * scale,
+        "weights_std_": np.sqrt(variance[:, learned]) * scale,
     }
     by_feature = {
         "bias_": coding.centre + coding.scale * view.b_mean,
@@ -107,7 +115,65 @@ def search_table(search: Search) -> pd.DataFrame:
 
 def r2_table(fit: Fitted) -> pd.DataFrame:
     """Factors, and all of them, x views."""
-    return pd.DataFrame(fit.r2, index=[*fit.factor_names, "all"], columns=list(fit.schema.types))
+    return pd.DataFrame(fit.r2, index=fit.r2_names, columns=list(fit.schema.types))
+
+
+def activity_table(fit: Fitted) -> pd.DataFrame | None:
+    """Groups of samples x factors: the variance of each factor in each group, 1 on average over all training rows."""
+    if fit.schema.groups is None:
+        return None
+    names = pd.Index(list(fit.schema.group_names), name=fit.schema.groups.name)
+    return labelled_frame(1 / fit.posterior.activity.mean, fit.factor_names, names)
+
+
+def group_intercepts(fit: Fitted, view: ViewPosterior) -> np.ndarray:
+    """The intercepts of each group of samples in a view, other covariates at their mean: (S, D), the model's units."""
+    known, groups = fit.schema.covariates, fit.schema.groups
+    if known is None or groups is None:
+        return np.tile(view.b_mean, (len(fit.schema.group_names), 1))
+    return view.b_mean + known.at_label(groups) @ view.w_mean[:, fit.n_components :].T
+
+
+def bias_by_group(fit: Fitted) -> dict[str, pd.DataFrame] | None:
+    """The same of all views in the user's units: groups x features."""
+    if fit.schema.groups is None:
+        return None
+    names, out = pd.Index(list(fit.schema.group_names), name=fit.schema.groups.name), {}
+    for view, (name, coding) in zip(fit.posterior.views, fit.schema.codings.items()):
+        values = coding.centre + coding.scale * group_intercepts(fit, view)
+        out[name] = labelled_frame(values, coding.latent_index, names)
+    return out
+
+
+def r2_by_group_table(fit: Fitted) -> pd.DataFrame | None:
+    """(group, factor or all) x views: share of the variance within each group, about its own intercepts."""
+    if fit.schema.groups is None or fit.r2_by_group is None:
+        return None
+    rows = [list(fit.schema.group_names), [*fit.factor_names, "all"]]
+    index = pd.MultiIndex.from_product(rows, names=[fit.schema.groups.name, None])
+    shares = fit.r2_by_group.reshape(len(index), -1)
+    return pd.DataFrame(shares, index=index, columns=list(fit.schema.types))
+
+
+def covariate_effects(fit: Fitted, standard: bool = False) -> pd.DataFrame | None:
+    """What a unit of each covariate does to each feature: effect, deviation and 95 % interval; None without any.
+
+    In the units of the data, of latent views in those of x; of a label against the first label of its column.
+    `standard`: in deviations of the feature, and for a deviation of a number, so that they can be compared.
+    """
+    known = fit.schema.covariates
+    if known is None:
+        return None
+    tables, variances = [], effect_variances(fit.posterior, fit.spec, known.products)
+    for view, variance, (name, coding) in zip(fit.posterior.views, variances, fit.schema.codings.items()):
+        unit = known.units + 0 * coding.scale[:, None] if standard else coding.scale[:, None] / known.coding.scale
+        effect, std = view.w_mean[:, fit.n_components :] * unit, np.sqrt(variance) * unit
+        rows = {"effect": effect, "std": std, "low": effect - WIDTH * std, "high": effect + WIDTH * std}
+        index = pd.MultiIndex.from_product(
+            [[name], list(coding.latent_names), list(known.terms)], names=["view", "feature", "covariate"]
+        )
+        tables.append(pd.DataFrame({column: values.ravel() for column, values in rows.items()}, index=index))
+    return pd.concat(tables)
 
 
 def views_table(fit: Fitted) -> pd.DataFrame:

@@ -20,16 +20,27 @@ def draw_rows(
     rng: np.random.Generator,
     sharpness: Sequence[float] | None = None,
     device: Device = HOST,
+    covariates: np.ndarray | None = None,
+    groups: np.ndarray | None = None,
 ) -> list[np.ndarray]:
     """n rows of each view, in the model's units, made on a device.
 
-    z is drawn from its prior; given z, x_d ~ N(z·<w_d> + <b_d>, zᵀΣ_d z + Var b_d + 1/tau_d), independent between
-    features because q(W) q(b) q(tau) is, with tau drawn as well. W and b count `sharpness` times, as in predictions.
+    z is drawn from its prior, that of the row's group of samples, (n,), or N(0, I) where it is in none (-1, or all);
+    that of covariates is as given, (n, C), or 0, their mean; given z,
+    x_d ~ N(z·<w_d> + <b_d>, zᵀΣ_d z + Var b_d + 1/tau_d), independent between features because q(W) q(b) q(tau) is,
+    with tau drawn as well. W and b count `sharpness` times, as in predictions.
     """
     z = device.standard_normal((n, posterior.n_components), rng)
-    no_cov = zeros((1, posterior.n_components, posterior.n_components), z)
+    if groups is not None:
+        deviations = np.concatenate([posterior.activity.mean**-0.5, np.ones((1, posterior.n_components))])
+        z = z * like(deviations[groups], z)
+    if posterior.n_known:
+        known = np.zeros((n, posterior.n_known)) if covariates is None else covariates
+        z = array_namespace(z).concat([z, like(known, z)], axis=1)
+    no_cov = zeros((1, z.shape[1], z.shape[1]), z)
     out = []
-    for view, view_spec, c in zip(posterior.views, spec.views, sharpness or [1.0] * len(spec.views)):
+    for m, c in zip(spec.learned, sharpness or [1.0] * len(spec.learned)):
+        view, view_spec = posterior.views[m], spec.views[m]
         size = (n, view_spec.n_features)
         tau = view.tau
         if isinstance(tau, Fixed):

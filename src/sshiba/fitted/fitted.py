@@ -36,7 +36,7 @@ class Fitted:
     index: pd.Index  # names of the training rows
     factors: np.ndarray  # (N, K)
     factors_std: np.ndarray  # (N, K)
-    r2: np.ndarray  # (K + 1, M): share of each view's variance, factor by factor and by all
+    r2: np.ndarray  # share of each view's variance, a row for each of `r2_names`
     elbo: float
     log_evidence: float | None  # None where it is not derived
     elbo_path: np.ndarray
@@ -46,6 +46,8 @@ class Fitted:
     provenance: dict[str, str]
     settings: dict[str, Any]  # of the estimator at the fit, all but views and callback
     choice: Candidate  # the priors, and which factors were to be kept
+    groups: np.ndarray | None = None  # (N,): the group of samples of each training row, -1: none
+    r2_by_group: np.ndarray | None = None  # (S, K + 1, M): the same within each group, beside its intercept
     search: Search | None = None  # how that was chosen, None where it was given
     reading: dict[str, Any] | None = None  # how the files of the data were read, in JSON values; None: no files
 
@@ -62,6 +64,11 @@ class Fitted:
     def factor_names(self) -> list[str]:
         """What factors are called wherever they are named; as in MOFA, they are counted from 1."""
         return [f"factor {number}" for number in range(1, self.n_components + 1)]
+
+    @property
+    def r2_names(self) -> list[str]:
+        """What explains variance: each factor, the covariates together where there are any, and all of these."""
+        return [*self.factor_names, *(["covariates"] if self.posterior.n_known else []), "all"]
 
     @property
     def best_restart(self) -> int:
@@ -88,7 +95,7 @@ def make_fitted(
         assert earlier is not None  # some earlier restart was better
         return replace(earlier, restarts=restarts.all, settings=settings)
     assert best.state.stats is not None  # a run ends with a whole sweep
-    posterior, shares = order_factors(best.state.posterior, best.state.stats)
+    posterior, shares = order_factors(best.state.posterior, best.state.stats, rows.spec)
     local = best.state.local if exact_rows is None else None
     try:
         mean, std = infer_factors(exact_rows or rows, posterior, local)

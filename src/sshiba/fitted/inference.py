@@ -24,11 +24,11 @@ CHUNK_BYTES = 2**26  # working memory of predictions
 
 
 def infer_factors(rows: Rows, posterior: Posterior, local: Local | None = None) -> tuple[np.ndarray, np.ndarray]:
-    """Means and standard deviations of z, (N, K), in the order of the rows that were given."""
-    shape = (rows.n_rows, posterior.n_components)
-    mean, std = empty_answer(shape), empty_answer(shape)
+    """Means and standard deviations of the learned factors, (N, K), in the order of the rows that were given."""
+    k = posterior.n_components
+    mean, std = empty_answer((rows.n_rows, k)), empty_answer((rows.n_rows, k))
     for part in settled(rows.infer(posterior, local, then=factor_moments)):
-        mean[part.rows], std[part.rows] = part.mean, part.std
+        mean[part.rows], std[part.rows] = part.mean[:, :k], part.std[:, :k]
     return mean, std
 
 
@@ -97,7 +97,7 @@ def log_likelihood(rows: Rows, posterior: Posterior) -> float:
     if not converged:
         warn_unsettled()
     _, stats = rows.step(posterior, local)  # once more changes nothing
-    return rows_bound(posterior, stats)
+    return rows_bound(posterior, stats, rows.spec)
 
 
 def settled(parts: Iterator[Any]) -> Iterator[Any]:

@@ -191,7 +191,7 @@ def run_search(
     order = rng.permutation(n_rows)
     parts = [order[i * n_test : (i + 1) * n_test] for i in range(2 if twice else 1)]
     folds = [make_fold(data, part, spec, rng) for part in parts]
-    judged = [i for i in range(len(data)) if sum(fold.n_asked(i) for fold in folds) >= LEAST_HIDDEN]
+    judged = [i for i in spec.learned if sum(fold.n_asked(i) for fold in folds) >= LEAST_HIDDEN]
     if not judged or any(not view.observed_rows.any() for fold in folds for view in fold.training):
         return None
     n_components = min(n_components, n_rows - n_test)
@@ -266,10 +266,10 @@ def hide_in_turn(test: Sequence[CodedView], spec: ModelSpec, rng: np.random.Gene
     groups.
 
     A view of yes and no that is the only one has nothing but its own columns to be told from: these go in groups, too.
-    Nothing of a sparse view is hidden, since it would have to be dense.
+    Nothing of a sparse view is hidden, since it would have to be dense, nor are covariates, which are always known.
     """
-    alone = len(spec.views) == 1 and not spec.views[0].likelihood.whole_rows
-    dense = [i for i, view in enumerate(test) if not view.is_sparse]
+    alone = len(spec.learned) == 1 and not spec.views[0].likelihood.whole_rows
+    dense = [i for i in spec.learned if not test[i].is_sparse]
     by_column = [i for i in dense if alone or not spec.views[i].likelihood.labels]
     labels = [int(i) for i in rng.permutation([i for i in dense if i not in by_column])]
     group_of = {i: (rng.permutation(spec.views[i].n_features) + rng.integers(N_GROUPS)) % N_GROUPS for i in by_column}

@@ -40,7 +40,7 @@ def find_sharpness(
 
     `out_of_time` is asked between two steps; once it says so, the best factors so far are returned.
     """
-    needed = [view.likelihood.needs_sharpness and len(data) > 1 for view in spec.views]
+    needed = [spec.views[i].likelihood.needs_sharpness and len(spec.learned) > 1 for i in spec.learned]
     n_rows = max(LEAST_ROWS, min(MOST_ROWS, ALL_ROWS // max(sum(needed), 1)))
     return tuple(
         _of_view(i, data, spec, posterior, n_rows, out_of_time) if wanted and not out_of_time() else 1.0
@@ -56,7 +56,7 @@ def _of_view(
     n_rows: int,
     out_of_time: Callable[[], bool],
 ) -> float:
-    others = [view.observed_rows for j, view in enumerate(data) if j != i]
+    others = [data[j].observed_rows for j in spec.learned if j != i]
     useful = np.flatnonzero(data[i].observed_rows & np.any(others, axis=0))
     if len(useful) < 2 * spec.views[i].n_features:
         return 1.0

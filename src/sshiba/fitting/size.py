@@ -11,7 +11,7 @@ import numpy as np
 
 from ..core.evidence import log_evidence
 from ..core.explained import gained_nats, largest_share
-from ..core.start import random_posterior
+from ..core.start import random_factors
 from ..engines.protocol import Rows
 from .budget import Budget, FitOptions
 from .sweep import State, sweep
@@ -77,7 +77,7 @@ def try_smaller(rows: Rows, state: State, options: FitOptions, budget: Budget, n
 
 def try_larger(rows: Rows, state: State, options: FitOptions, budget: Budget, seed: int) -> Outcome:
     """Add a faint random factor; keep it if the model is soon worth more. Early rotations prune one too many."""
-    born = random_posterior(rows.spec, 1, rows.groups, np.random.default_rng(seed))
+    born = random_factors(rows.spec, 1, rows.groups, np.random.default_rng(seed))
     larger = State(state.posterior.add_factors(born, BIRTH_SCALE), state.local)
     return attempt(rows, larger, worth(rows, state) + options.tol, options, budget, BIRTH_SWEEPS, rotating=False)
 

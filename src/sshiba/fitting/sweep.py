@@ -7,9 +7,9 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from ..core.bound import elbo
-from ..core.global_step import GLOBAL_UPDATES, Residuals, apply_update, global_step
+from ..core.global_step import GLOBAL_UPDATES, Residuals, global_step
 from ..core.momentum import Past, extrapolate, remember
-from ..core.rotation import find_rotation, objective, rotate
+from ..core.rotation import best_rotation, rotate
 from ..core.spec import ModelSpec
 from ..core.state import Posterior, Stats
 from ..engines.protocol import Local, Rows
@@ -72,7 +72,7 @@ def sweep_once(rows: Rows, state: State, rotating: bool, hold_x: bool, past: Pos
     posterior, residuals = global_step(stats, state.posterior, rows.spec)
     gain, R = None, None
     if rotating:
-        found, gain = find_rotation(objective(posterior, stats, rows.spec))
+        found, gain = best_rotation(posterior, stats, rows.spec)
         if gain > 0:
             R = found
             posterior, stats = rotate(posterior, stats, rows.spec, R)
@@ -94,8 +94,8 @@ def explain_fall(rows: Rows, before: State, after: State, hold_x: bool) -> str:
     culprit = "the local step (z, x)"
     if state.bound >= before.bound - ROUNDING * state.size:
         culprit = "the rotation"
-        for name in GLOBAL_UPDATES:
-            new = with_bound(rows.spec, apply_update(name, stats, state.posterior, rows.spec), local, stats)
+        for name, update in GLOBAL_UPDATES.items():
+            new = with_bound(rows.spec, update(stats, state.posterior, rows.spec), local, stats)
             if not new.bound >= state.bound - ROUNDING * new.size:
                 culprit = name
                 break

@@ -4,7 +4,9 @@ Every function takes `ax=` and returns the Axes it drew on.
 """
 
 from .draw import (
+    activity,
     calibration,
+    covariate_effects,
     elbo,
     factor_correlation,
     factor_relevance,
@@ -13,11 +15,14 @@ from .draw import (
     imputation,
     overview,
     stability,
+    variance_by_group,
     variance_explained,
     weights,
 )
 from .numbers import (
+    activity_data,
     calibration_data,
+    covariate_effects_data,
     elbo_data,
     factor_correlation_data,
     factor_relevance_data,
@@ -26,13 +31,18 @@ from .numbers import (
     imputation_data,
     overview_data,
     stability_data,
+    variance_by_group_data,
     variance_explained_data,
     weights_data,
 )
 
 __all__ = [
+    "activity",
+    "activity_data",
     "calibration",
     "calibration_data",
+    "covariate_effects",
+    "covariate_effects_data",
     "elbo",
     "elbo_data",
     "factor_correlation",
@@ -49,6 +59,8 @@ __all__ = [
     "overview_data",
     "stability",
     "stability_data",
+    "variance_by_group",
+    "variance_by_group_data",
     "variance_explained",
     "variance_explained_data",
     "weights",

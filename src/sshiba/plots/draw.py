@@ -76,6 +76,27 @@ def variance_explained(model: FittedModel, ax: Axes | None = None) -> Axes:
     return ax
 
 
+def activity(model: FittedModel, ax: Axes | None = None) -> Axes:
+    """The variance of each factor in each group of samples, 1 on average over all training rows."""
+    table = numbers.activity_data(model)
+    if table.empty:
+        return _no_factors(ax, "Activity in groups of samples")
+    ax = _factor_heat(table, ax, "variance of the factor", "Activity in groups of samples")
+    ax.set_xticks(range(table.shape[1]), [_short(name, 14) for name in table])
+    return ax
+
+
+def variance_by_group(model: FittedModel, ax: Axes | None = None) -> Axes:
+    """The share of variance that each factor explains in each view within each group of samples."""
+    table = 100 * numbers.variance_by_group_data(model)
+    if table.empty:
+        return _no_factors(ax, "Variance explained in groups of samples")
+    ax = _factor_heat(table, ax, "% of variance explained", "Variance explained in groups of samples", least=1.0)
+    pairs: list[Any] = table.columns.to_list()
+    ax.set_xticks(range(len(pairs)), ["\n".join(_short(name, 14) for name in pair) for pair in pairs])
+    return ax
+
+
 def factor_relevance(model: FittedModel, ax: Axes | None = None) -> Axes:
     """The prior variance that each factor's weights were given in each view, as a share of the view's largest."""
     table = numbers.factor_relevance_data(model)
@@ -97,6 +118,20 @@ def weights(model: FittedModel, view: str, factor: int = 1, n: int = 15, ax: Axe
     ax.axvline(0, color="black", lw=0.8)
     _name_bars(ax, table["feature"])
     ax.set(xlabel="weight ± 2 std", title=f"{_short(view)}, {table['factor'].iloc[0]}")
+    return _open(ax)
+
+
+def covariate_effects(model: FittedModel, covariate: Any = None, n: int = 20, ax: Axes | None = None) -> Axes:
+    """The largest effects of covariates, or of one term such as "batch=B", with their 95 % intervals."""
+    table = numbers.covariate_effects_data(model, covariate).head(n).iloc[::-1]
+    ax = _axes(ax, 6, 0.9 + 0.27 * len(table))
+    reach = np.stack([table["effect"] - table["low"], table["high"] - table["effect"]])
+    ax.errorbar(table["effect"], range(len(table)), xerr=reach, fmt="o", color=PALETTE[0], ms=4, lw=1)
+    ax.axvline(0, color="black", lw=0.8)
+    names = table["feature"].astype(str)
+    _name_bars(ax, names if covariate is not None else names + ", " + table["covariate"].astype(str))
+    title = "Covariates" if covariate is None else _short(covariate)
+    ax.set(xlabel="effect in deviations, 95 % interval", title=title)
     return _open(ax)
 
 

@@ -13,9 +13,10 @@ from ..data.border import as_views
 from ..data.row_parts import holds_sources, row_parts
 from ..evaluate import Check, Stability, reliability
 from ..fitted.answers import Answers
-from ..fitted.describe import r2_table
+from ..fitted.describe import activity_table, covariate_effects, r2_table
 from ..fitted.fitted import Fitted, FittedModel, fitted_of
 
+NO_GROUPS = "the model has no groups of samples: fit it with sample_groups=."
 LEVELS = np.linspace(0.05, 0.95, 19)  # of the intervals whose coverage is told
 WEIGHTS = ["feature", "factor", "weight", "std"]  # columns
 STABILITY = ["kind", "factor", "mean", "low", "high", "stable"]  # columns
@@ -59,7 +60,27 @@ def elbo_data(model: FittedModel) -> pd.DataFrame:
 
 def variance_explained_data(model: FittedModel) -> pd.DataFrame:
     """The share of each view's variance that each factor explains alone, factors x views."""
-    return r2_table(fitted_of(model)).drop(index="all").rename_axis("factor")
+    fit = fitted_of(model)
+    return r2_table(fit).loc[fit.factor_names].rename_axis("factor")
+
+
+def activity_data(model: FittedModel) -> pd.DataFrame:
+    """The variance of each factor in each group of samples, 1 on average over all training rows, factors x groups."""
+    fit = fitted_of(model)
+    table = activity_table(fit)
+    if table is None:
+        raise ValueError(NO_GROUPS)
+    return table.T.rename_axis("factor")
+
+
+def variance_by_group_data(model: FittedModel) -> pd.DataFrame:
+    """The share of variance that each factor explains alone within each group of samples, factors x (view, group)."""
+    fit = fitted_of(model)
+    if fit.r2_by_group is None:
+        raise ValueError(NO_GROUPS)
+    pairs = pd.MultiIndex.from_product([list(fit.schema.types), list(fit.schema.group_names)])
+    shares = np.moveaxis(fit.r2_by_group[:, : fit.n_components], 0, 2).reshape(fit.n_components, len(pairs))
+    return pd.DataFrame(shares, index=fit.factor_names, columns=pairs).rename_axis("factor")
 
 
 def factor_relevance_data(model: FittedModel) -> pd.DataFrame:
@@ -90,6 +111,25 @@ def weights_data(model: FittedModel, view: str, factor: int | None = None) -> pd
     if factor is None:
         return table
     return table.iloc[np.argsort(-table["weight"].abs().to_numpy(), kind="stable")].reset_index(drop=True)
+
+
+def covariate_effects_data(model: FittedModel, covariate: Any = None) -> pd.DataFrame:
+    """What covariates, or one of them, do: view, feature, covariate, effect, std, low, high; the largest first.
+
+    In deviations of each feature, so that they can be compared: of a number for a deviation of it, of a label against
+    the first label. `covariate_effects_` has them in the units of the data.
+    """
+    fit = fitted_of(model)
+    table = covariate_effects(fit, standard=True)
+    if table is None or fit.schema.covariates is None:
+        raise ValueError("the model has no covariates.")
+    table = table.reset_index()
+    if covariate is not None:
+        terms = list(fit.schema.covariates.terms)
+        if covariate not in terms:
+            raise ValueError(f"there is no effect of {covariate!r}; there are those of {terms}.")
+        table = table[table["covariate"] == covariate]
+    return table.iloc[np.argsort(-table["effect"].abs().to_numpy(), kind="stable")].reset_index(drop=True)
 
 
 def feature_relevance_data(model: FittedModel, view: str) -> pd.DataFrame:

@@ -12,7 +12,7 @@ from ..data.sampling import Sample
 from ..data.sparse_tables import SparseTable, is_sparse_view, read_sparse
 from ..evaluate import Check, scores_table
 from ..fitted.answers import Answers
-from ..fitted.describe import inits_table, r2_table, views_table
+from ..fitted.describe import covariate_effects, inits_table, r2_table, views_table
 from ..fitted.fitted import Fitted
 from ..plots import numbers
 from . import sentences
@@ -50,6 +50,10 @@ def content(fit: Fitted, sample: Sample, checks: dict[str, Check] | None, fracti
         "relevance": [_relevance(fit, name) for name in fit.schema.types],
         "provenance": {"words": sentences.provenance(fit), "settings": _settings(fit)},
     }
+    if fit.schema.groups is not None and fit.r2_by_group is not None:
+        parts["groups"] = _groups(fit)
+    if fit.schema.covariates is not None:
+        parts["effects"] = _effects(fit)
     if sample.views is not None:
         parts["overview"] = _overview(fit, sample)
     if checks:
@@ -87,6 +91,19 @@ def _views(fit: Fitted, table: pd.DataFrame) -> list[list[str]]:
     return lines
 
 
+def _groups(fit: Fitted) -> dict[str, Any]:
+    """The activity of factors in groups of samples, and what they explain there."""
+    shares = numbers.variance_by_group_data(fit)
+    pairs: list[Any] = shares.columns.to_list()
+    return {
+        "words": sentences.groups(fit),
+        "names": [str(name) for name in fit.schema.group_names],
+        "activity": rounded(numbers.activity_data(fit)),
+        "columns": [", ".join(str(name) for name in pair) for pair in pairs],
+        "shares": rounded(shares),
+    }
+
+
 def _paths(fit: Fitted) -> list[list[list[float]]]:
     """The bounds of each restart below the best, thinned where there are thousands of sweeps."""
     out = []
@@ -115,10 +132,11 @@ def _restarts(fit: Fitted) -> dict[str, Any]:
 
 def _weights(fit: Fitted) -> dict[str, Any]:
     """The weights of every view; of very wide ones the features with the largest."""
-    total = sum(view.w_mean.size for view in fit.posterior.views)
+    learned = slice(fit.n_components)
+    total = sum(view.w_mean[:, learned].size for view in fit.posterior.views)
     out = []
     for (name, coding), view in zip(fit.schema.codings.items(), fit.posterior.views):
-        mean, std = view.w_mean, np.sqrt(np.maximum(view.w_second - view.w_mean**2, 0.0))
+        mean, std = view.w_mean[:, learned], np.sqrt(np.maximum(view.w_second - view.w_mean**2, 0.0))[:, learned]
         n = len(mean) if total <= MOST_WEIGHTS else max(1, int(len(mean) * MOST_WEIGHTS / total))
         kept = np.sort(np.argsort(-np.abs(mean).max(axis=1, initial=0.0), kind="stable")[:n])
         out.append(
@@ -131,6 +149,22 @@ def _weights(fit: Fitted) -> dict[str, Any]:
             }
         )
     return {"views": out}
+
+
+def _effects(fit: Fitted) -> dict[str, Any]:
+    """The largest effects of covariates, in the units of the data, the clearest first."""
+    table = numbers.covariate_effects_data(fit)
+    effects = covariate_effects(fit)
+    assert effects is not None
+    first = table.head(MOST_BARS)
+    own = effects.loc[pd.MultiIndex.from_frame(first[["view", "feature", "covariate"]])]
+    figures = [f"{value:.3g}" for value in first["effect"]]
+    rows = zip(first["covariate"], first["view"], first["feature"], figures, own["effect"], own["low"], own["high"])
+    return {
+        "words": sentences.effects(fit, table),
+        "columns": ["covariate", "view", "feature", "in deviations", "effect", "low", "high"],
+        "rows": [[*map(str, row[:4]), *(f"{value:.4g}" for value in row[4:])] for row in rows],
+    }
 
 
 def _relevance(fit: Fitted, name: str) -> dict[str, Any]:
@@ -170,7 +204,8 @@ def _colours(fit: Fitted, sample: Sample, rows: np.ndarray) -> list[dict[str, An
     given = answers.given(sample.views)
     index = answers.read(sample.views)[1] if sample.index is None else sample.index
     out = []
-    for name in sorted(given, key=lambda n: not fit.schema.codings[n].has_classes):
+    views = [name for name in given if name in fit.schema.codings]
+    for name in sorted(views, key=lambda n: not fit.schema.codings[n].has_classes):
         if is_sparse_view(given[name]):
             out += _sparse_colours(fit, read_sparse(given[name], name), name, index, fit.index[rows])
             continue

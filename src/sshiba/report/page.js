@@ -137,6 +137,30 @@ function showVariance() {
   fill(byId("variance-table"), ["factor", ...part.views], rows, (i) => i > 0);
 }
 
+function showGroups() {
+  const part = report.groups, names = report.factors.names;
+  if (!part) return;
+  byId("groups").hidden = false;
+  say("groups");
+  byId("groups-plot").style.height = `${Math.max(300, 120 + 14 * names.length)}px`;
+  byId("groups-plot").hidden = !names.length;
+  if (names.length) draw("groups-plot", (look) => ({
+    words: part.words,
+    traces: [{
+      type: "heatmap", z: part.activity, x: part.names.map((_, i) => i), y: names, zmin: 0, colorscale: scale(look),
+      customdata: names.map(() => part.names.map(plain)), xgap: 2, ygap: names.length > 60 ? 0 : 2,
+      colorbar: { title: { text: "variance of the factor", side: "right" }, thickness: 12 },
+      hovertemplate: "%{y}, %{customdata}: %{z:.2f}<extra></extra>",
+    }],
+    layout: {
+      xaxis: { tickvals: part.names.map((_, i) => i), ticktext: part.names.map(short), showgrid: false, zeroline: false },
+      yaxis: { autorange: "reversed", showgrid: false, zeroline: false, dtick: Math.max(1, Math.ceil(names.length / 20)) },
+    },
+  }));
+  const rows = part.shares.map((row, k) => [names[k], ...row.map((x) => (100 * x).toFixed(1) + " %")]);
+  fill(byId("groups").querySelector("table"), ["factor", ...part.columns], rows, (i) => i > 0);
+}
+
 function showFactors() {
   const part = report.factors, names = part.names, n = part.rows.length, values = unpacked(part.values);
   const factor = (k) => values.subarray(k * n, (k + 1) * n);
@@ -293,6 +317,14 @@ function showRelevance() {
   update();
 }
 
+function showEffects() {
+  const part = report.effects;
+  if (!part) return;
+  byId("effects").hidden = false;
+  say("effects");
+  fill(byId("effects").querySelector("table"), part.columns, part.rows, (i) => i > 2);
+}
+
 function showCheck() {
   const part = report.check;
   if (!part) return;
@@ -359,10 +391,10 @@ function start() {
   let before = null; // paper is white
   addEventListener("beforeprint", () => { before = document.documentElement.dataset.theme; setTheme("light"); });
   addEventListener("afterprint", () => setTheme(before));
-  [showViews, showOverview, showVariance].forEach((show) => show());
+  [showViews, showOverview, showVariance, showGroups].forEach((show) => show());
   if (report.factors.names.length) [showFactors, showWeights, showRelevance].forEach((show) => show());
   else ["factors", "weights", "relevance"].forEach((id) => { byId(id).hidden = true; });
-  [showCheck, showConvergence, showProvenance].forEach((show) => show());
+  [showEffects, showCheck, showConvergence, showProvenance].forEach((show) => show());
   listParts();
 }
 

@@ -15,6 +15,7 @@ from ..fitted.search import Search
 
 SHARED = 0.01  # of a view's variance: from here on a factor counts as part of it
 NOTHING = 1e-6  # of a view's variance: what is below it is no factor
+ACTIVE = 0.1  # of the variance of a factor in its most active group: from here on it counts as active in another
 MOST_NAMES = 6  # in a sentence
 CLOSE = 1e-4  # of the bound's size: restarts this near to the best found the same
 
@@ -81,14 +82,15 @@ def search(found: Search) -> str:
 
 
 def variance(fit: Fitted) -> str:
-    names, r2 = [str(name) for name in fit.schema.types], fit.r2
-    if r2[:-1].max(initial=0.0) < NOTHING:
+    names, r2, k = [str(name) for name in fit.schema.types], fit.r2, fit.n_components
+    if r2[:k].max(initial=0.0) < NOTHING:
         return "No factor was found: what is seen of a row does not tell of its other cells."
     order = np.argsort(-r2[-1], kind="stable")[:MOST_NAMES]
     parts = [f"{r2[-1, m]:.0%} of {names[m]}" for m in (order if len(names) > MOST_NAMES else range(len(names)))]
-    alone, totals = r2[:-1], listed(parts + (["less of the others"] if len(names) > MOST_NAMES else []))
+    alone, totals = r2[:k], listed(parts + (["less of the others"] if len(names) > MOST_NAMES else []))
     factor, view = divmod(int(np.argmax(alone)), len(names))
-    words = f"Together {counted(len(alone), 'factor')} explain{'s' if len(alone) == 1 else ''} {totals} (variance). "
+    what = counted(k, "factor") + (" and the covariates" if fit.schema.covariates is not None else "")
+    words = f"Together {what} explain{'s' if what == '1 factor' else ''} {totals} (variance). "
     first, share = fit.factor_names[factor].capitalize(), f"{alone[factor, view]:.0%} of {names[view]}"
     words += f"{first} has the largest part of its own: {share}."
     if len(names) == 1:
@@ -97,6 +99,34 @@ def variance(fit: Fitted) -> str:
     shared, own = int((n_views > 1).sum()), int((n_views == 1).sum())
     reach = "reaches" if shared == 1 else "reach"
     return f"{words} {counted(shared, 'factor')} {reach} {SHARED:.0%} in two views or more, {own:,} in one view only."
+
+
+def groups(fit: Fitted) -> str:
+    """In which groups of samples the factors are active: with a tenth of their variance in the most active one."""
+    names, activity = fit.schema.group_names, 1 / fit.posterior.activity.mean
+    active = activity >= ACTIVE * activity.max(axis=0, initial=0.0)
+    words = f"{counted(len(names), 'group')} of samples, by {fit.schema.groups.name if fit.schema.groups else ''}. "
+    everywhere = active.all(axis=0)
+    words += f"{counted(int(everywhere.sum()), 'factor')} of {fit.n_components} "
+    words += f"{'is' if everywhere.sum() == 1 else 'are'} active in all of them"
+    own = [
+        f"{fit.factor_names[k]} in {listed([names[s] for s in np.flatnonzero(active[:, k])])}"
+        for k in np.flatnonzero(~everywhere)[:MOST_NAMES]
+    ]
+    more = " and others" if (~everywhere).sum() > MOST_NAMES else ""
+    return words + (f"; only in some: {'; '.join(own)}{more}." if own else ".")
+
+
+def effects(fit: Fitted, table: pd.DataFrame) -> str:
+    """Of covariates: what they explain, and the largest effect."""
+    known = fit.schema.covariates
+    assert known is not None
+    shares = fit.r2[-2]
+    first = [f"{share:.0%} of {name}" for name, share in zip(fit.schema.types, shares)][:MOST_NAMES]
+    clear = int(((table["low"] > 0) | (table["high"] < 0)).sum())
+    words = f"Known inputs, which take no factor: {known.in_words}. Alone they explain {listed(first)} (variance). "
+    words += f"{clear:,} of {len(table):,} effects are away from 0 with their 95 % intervals. "
+    return words + "Labels are compared with the first label of their column."
 
 
 def factors(correlation: pd.DataFrame, n_shown: int, n_rows: int) -> str:

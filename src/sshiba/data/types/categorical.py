@@ -63,7 +63,7 @@ class Categorical(LabelledView):
         return LabelSummary(plain_names(frame.columns), dict(zip(labels, counts)), frame.dtypes.iloc[0])
 
     def make_coding(self, learned: LabelSummary, name: str) -> Coding:
-        levels = _order_levels(list(learned.counts), learned.dtype, name)
+        levels = order_levels(list(learned.counts), learned.dtype, name)
         coding = unit_coding(learned.features, np.full(len(levels), sum(learned.counts.values())), levels)
         if isinstance(learned.dtype, pd.CategoricalDtype):
             return replace(coding, categories=plain_names(learned.dtype.categories))
@@ -98,7 +98,7 @@ def _has_few_values(cells: pd.Series) -> bool:
     return cells.nunique() <= min(FEW_CLASSES, len(cells) - 1)
 
 
-def _order_levels(labels: list, dtype: Any, name: str) -> tuple:
+def order_levels(labels: list, dtype: Any, name: str) -> tuple:
     """The classes: categories in their own order, else sorted; what does not sort by type, then as text."""
     if len(labels) < 2:
         found = f"only one class, {first_few(labels)}" if labels else "no label at all"
