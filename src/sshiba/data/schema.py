@@ -9,8 +9,11 @@ from typing import Any
 import numpy as np
 
 from ..core.coded import CodedView
+from ..core.likelihoods import Gaussian
 from ..core.spec import ModelSpec, Priors, view_spec
+from ..core.streamed import AnyView
 from .coding import Coding
+from .twins import Twin, twin_name, twin_of
 from .types import View
 
 ROUNDING = 1e-10  # of a feature's scale: sums in another order differ by less
@@ -24,6 +27,7 @@ class Schema:
     codings: dict[str, Coding]
     inferred: dict[str, str] = field(default_factory=dict)  # name -> why the view got its type
     columns: tuple = ()  # of the one table that the views were made of, in its order; of several views none
+    twins: dict[str, Twin] = field(default_factory=dict)  # of views with a kernel: how their kernel features are made
 
     @property
     def one_table(self) -> bool:
@@ -33,12 +37,32 @@ class Schema:
     @property
     def n_observed(self) -> int:
         """Observed cells of all views; each label counts once for each class."""
-        return int(sum(coding.observed_per_feature.sum() for coding in self.codings.values()))
+        own = sum(coding.observed_per_feature.sum() for coding in self.codings.values())
+        return int(own + sum(twin.n_seen * twin.width for twin in self.twins.values()))
+
+    @property
+    def n_kernel_features(self) -> int:
+        return sum(twin.width for twin in self.twins.values())
 
     @property
     def n_dimensions(self) -> int:
         """Directions in which the data can vary: a column each; of classes one less, since only differences count."""
-        return sum(coding.width - coding.has_classes for coding in self.codings.values())
+        return sum(coding.width - coding.has_classes for coding in self.codings.values()) + self.n_kernel_features
+
+    @property
+    def names(self) -> list[str]:
+        """The views of the model in its order: the user's, then the twins of those that have a kernel."""
+        return [*self.types, *self.twin_names.values()]
+
+    @property
+    def twin_names(self) -> dict[str, str]:
+        """View with a kernel -> what its twin is called."""
+        return {name: twin_name(name, twin.kernel) for name, twin in self.twins.items()}
+
+    def with_twins(self, data: Mapping[str, AnyView], limit: float = np.inf) -> dict[str, AnyView]:
+        """The views, and the twins of what is shown of them."""
+        known = {name: twin for name, twin in self.twins.items() if name in data}
+        return {**data, **{self.twin_names[name]: twin_of(twin, data[name], limit) for name, twin in known.items()}}
 
     @property
     def view_options(self) -> dict[str, Any]:
@@ -111,6 +135,10 @@ class Schema:
                 held=view.held_noise(coding),
             )
             views.append(one)
+        for name, twin in self.twins.items():
+            n = np.full(twin.width, float(twin.n_seen if missing == "exact" else n_rows))
+            own = (self.twin_names[name], Gaussian(), twin.precision, n, twin.variance, priors)
+            views.append(view_spec(*own, select_features=True))
         return ModelSpec(tuple(views), mean_field=missing == "mean-field")
 
     def log_jacobian(self, data: Mapping[str, CodedView]) -> float:

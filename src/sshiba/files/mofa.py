@@ -29,7 +29,7 @@ def write_mofa(fit: Fitted, path: str | Path) -> None:
         file["groups/groups"] = np.array([GROUP], dtype=text)
         file[f"samples/{GROUP}"] = np.array([str(label) for label in fit.index], dtype=text)
         file[f"expectations/Z/{GROUP}"] = fit.factors.T
-        shares = 100 * fit.r2
+        shares = 100 * fit.r2[:, : len(names)]
         file[f"variance_explained/r2_per_factor/{GROUP}"] = shares[:-1].T
         file[f"variance_explained/r2_total/{GROUP}"] = shares[-1]
         file["training_stats/elbo"] = fit.elbo_path

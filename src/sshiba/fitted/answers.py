@@ -13,7 +13,6 @@ import pandas as pd
 from ..core.arrays import to_numpy
 from ..core.coded import CodedView
 from ..core.devices import device_or_host
-from ..core.explained import influence
 from ..core.likelihoods import Likelihood
 from ..core.random import seed_sequence
 from ..core.sparse_rows import CentredSparse
@@ -31,6 +30,7 @@ from ..engines import Rows, make_rows
 from .draws import draw_rows
 from .fitted import Fitted
 from .inference import infer_factors, log_likelihood, predict_views, unweighted
+from .influences import influence
 
 logger = logging.getLogger("sshiba")
 
@@ -133,12 +133,8 @@ class Answers:
         (name,), column = self._targets({}, {}, target)
         codings = self.fit.schema.codings
         rows = None if column is None else [column]
-        found = influence(self.fit.posterior, self.fit.spec, self.fit.schema.place(name), rows)
-        return {
-            other: pd.Series(found[self.fit.schema.place(other)], index=codings[other].latent_index)
-            for other in codings
-            if other != name
-        }
+        found = influence(self.fit, name, rows)
+        return {other: pd.Series(found[other], index=codings[other].latent_index) for other in codings if other != name}
 
     def normal_predictions(self, views: Any, name: str) -> tuple[np.ndarray, np.ndarray]:
         """Means and standard deviations of a view of numbers in the model's units, from all that is given."""
@@ -167,7 +163,8 @@ class Answers:
         data, index = self.read(views)
         if len(index) == 0:
             return 0, 0.0
-        total = log_likelihood(self._rows(data, unweighted(self.fit.spec)), self.fit.posterior)
+        rows = self._rows(data, unweighted(self.fit.spec), twins=False)  # derived features have no density of their own
+        total = log_likelihood(rows, self.fit.posterior)
         return len(index), (total - self.fit.schema.log_jacobian(data)) / len(index)
 
     def sample(self, n: int = 1, random_state: int | None = None) -> Any:
@@ -203,8 +200,8 @@ class Answers:
                 f"and {known} names of rows are in both. Name the rows as in the fit (--index)."
             )
 
-    def _rows(self, data: dict[str, CodedView], spec: ModelSpec | None = None) -> Rows:
-        """Some rows, in which the views that were not given are missing."""
+    def _rows(self, data: dict[str, CodedView], spec: ModelSpec | None = None, twins: bool = True) -> Rows:
+        """Some rows, in which the views that were not given are missing, and twins where they are not wanted."""
         spec = spec or self.fit.spec
         n = len(next(iter(data.values())).target)
         device = device_or_host(self.fit.settings["device"], data.values())
@@ -215,7 +212,9 @@ class Answers:
             )
             return CodedView(nothing(n, view.n_features), np.zeros((n, 1), dtype=bool))
 
-        every = [data.get(view.name) or absent(view) for view in spec.views]
+        shown: dict[str, Any] = {**data}
+        shown = self.fit.schema.with_twins(shown) if twins else shown
+        every = [shown.get(view.name) or absent(view) for view in spec.views]
         return make_rows(every, spec, self.fit.n_components, engine="memory", device=device)
 
     def _predicted(

@@ -9,11 +9,11 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from ..core.explained import feature_relevance
 from ..core.predictive import noise_variance
 from ..data.coding import labelled_frame
 from ..fitting.restarts import Restart, best_place
 from .fitted import Fitted
+from .influences import relevance
 from .search import Candidate, Search
 
 
@@ -59,7 +59,7 @@ def attributes(fit: Fitted) -> dict[str, Any]:
 def view_attributes(fit: Fitted, name: str) -> dict[str, Any]:
     """The fitted attributes of one view: arrays, or frames and series by name where the view was labelled."""
     place, coding = fit.schema.place(name), fit.schema.codings[name]
-    view, spec = fit.posterior.views[place], fit.spec.views[place]
+    view = fit.posterior.views[place]
     scale = coding.scale[:, None]
     by_feature_and_factor = {
         "weights_": view.w_mean * scale,
@@ -68,7 +68,7 @@ def view_attributes(fit: Fitted, name: str) -> dict[str, Any]:
     by_feature = {
         "bias_": coding.centre + coding.scale * view.b_mean,
         "noise_std_": coding.scale * np.sqrt(noise_variance(view)),
-        "feature_relevance_": feature_relevance(view, spec),
+        "feature_relevance_": relevance(fit, name),
     }
     by_factor = {"factor_relevance_": 1 / view.alpha.mean}
     if not coding.is_labelled:
@@ -107,7 +107,7 @@ def search_table(search: Search) -> pd.DataFrame:
 
 def r2_table(fit: Fitted) -> pd.DataFrame:
     """Factors, and all of them, x views."""
-    return pd.DataFrame(fit.r2, index=[*fit.factor_names, "all"], columns=list(fit.schema.types))
+    return pd.DataFrame(fit.r2, index=[*fit.factor_names, "all"], columns=fit.schema.names)
 
 
 def views_table(fit: Fitted) -> pd.DataFrame:
@@ -124,6 +124,10 @@ def views_table(fit: Fitted) -> pd.DataFrame:
                 "explained": float(fit.r2[-1, place]),
             }
         )
+    for place, (name, twin) in enumerate(fit.schema.twins.items(), start=len(rows)):
+        missing, explained = 1 - twin.n_seen / len(fit.factors), float(fit.r2[-1, place])
+        own = {"view": fit.schema.twin_names[name], "type": "kernel features", "size": twin.width}
+        rows.append({**own, "missing": missing, "explained": explained})
     return pd.DataFrame(rows)
 
 
