@@ -6,11 +6,13 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pandas as pd
 import pytest
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.kernel_approximation import Nystroem
 
 from sshiba import SSHIBA, Real, load
+from sshiba.cli.arguments import Fitting
 from sshiba.core.coded import CodedView
 from sshiba.core.streamed import StreamedView
 from sshiba.data import reading
@@ -198,3 +200,22 @@ def test_the_precision_is_chosen_on_hidden_cells(monkeypatch: pytest.MonkeyPatch
     assert found.search_ is None
     with pytest.raises(ValueError, match="there is no kernel 'rfb'"):
         fitted(kernel="rfb")
+
+
+def test_the_command_names_the_view_and_its_kernel() -> None:
+    table = pd.DataFrame(np.hstack([X, Y]), columns=list("abcde"))
+    model = Fitting(view=["inputs=a,b,c:real"], kernel=["inputs=rbf"]).model(table)
+    assert model.views == {"inputs": (["a", "b", "c"], Real(kernel="rbf"))}
+    assert Fitting(kernel=["numeric=rbf"]).model(table).views == {"numeric": Real(kernel="rbf")}
+    assert Fitting(kernel=["x=rbf"], margin=["log"]).model({"x": X}).views == {"x": Real(kernel="rbf", margin="log")}
+    for text, said in (("rbf", "write VIEW=KERNEL"), ("inputs=rfb", "write VIEW=KERNEL"), ("z=rbf", "no view 'z'")):
+        with pytest.raises(ValueError, match=said):
+            Fitting(kernel=[text]).model(table)
+
+
+@pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
+def test_the_report_shows_the_twin(model: SSHIBA, tmp_path: Path) -> None:
+    model.report(tmp_path / "report.html")
+    page = (tmp_path / "report.html").read_text()
+    assert page.count("x (rbf)") >= 2
+    assert "kernel features" in page

@@ -18,7 +18,7 @@ from ..estimator import SSHIBA
 from ..files.formats import ENDINGS
 from ..files.reading_options import DATES, Reading
 from ..fitted.search import KEEP
-from .column_options import MARGINS, parse_view, with_levels, with_numbers
+from .column_options import MARGINS, parse_view, with_kernels, with_levels, with_numbers
 from .terminal import plain_errors, running
 
 
@@ -53,7 +53,8 @@ class Fitting:
     levels: Sequence[str] = ()  # COLUMN=lowest,...,highest
     limits: Sequence[str] = ()  # COLUMN=lower,upper
     margin: Sequence[str] = ()  # KIND, or COLUMN=KIND
-    components: int = 50
+    kernel: Sequence[str] = ()  # VIEW=KERNEL
+    components: int | None = None
     keep: str | None = None
     restarts: int = 1
     seed: int = 0
@@ -66,7 +67,7 @@ class Fitting:
     def model(self, given: Any) -> SSHIBA:
         """The model that is to be fitted to `given`."""
         views = with_levels(dict(parse_view(text, given) for text in self.view), self.levels, given)
-        views = with_numbers(views, self.limits, self.margin, given)
+        views = with_kernels(with_numbers(views, self.limits, self.margin, given), self.kernel, given)
         model = SSHIBA(self.components, views or None, self.restarts, keep=self.keep, engine=self.engine())
         limits = {"max_time": self.max_time, "max_memory": self.max_memory}
         return model.set_params(random_state=self.seed, n_jobs=self.jobs, device=self.device, **limits)
@@ -160,7 +161,17 @@ OPTIONS: dict[type, dict[str, Any]] = {
                 metavar="KIND",
             ),
         ],
-        "components": Annotated[int, typer.Option(min=1, help="The most factors.")],
+        "kernel": Annotated[
+            list[str] | None,
+            typer.Option(
+                help="VIEW=KERNEL: other views may depend on this view of numbers in bent ways, by kernel features: "
+                "rbf, laplacian, polynomial ... (again for more).",
+                metavar="VIEW=KERNEL",
+            ),
+        ],
+        "components": Annotated[
+            int | None, typer.Option(min=1, help="The most factors; 50, and one more for each kernel feature.")
+        ],
         "keep": Annotated[
             str | None,
             typer.Option(

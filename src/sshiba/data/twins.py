@@ -33,6 +33,7 @@ SMALLEST = 1e-10  # of the largest eigenvalue of k(L, L): smaller ones are round
 CHUNK_CELLS = 2**22  # of k(x, L) at a time
 MEMORY_SHARE = 0.25  # of what may be used: larger twins are made anew whenever their rows are needed
 STEP = 1e-4  # standard deviations, for slopes of a kernel whose derivative is not known
+KERNELS = tuple(sorted(PAIRWISE_KERNEL_FUNCTIONS))  # by their names
 DISTANCES = {"rbf": euclidean_distances, "laplacian": manhattan_distances}  # of kernels that have a width
 
 
@@ -42,8 +43,8 @@ def check_kernel(kernel: Any, params: Any, name: str) -> None:
         if params is not None:
             raise ValueError(f"view {name!r}: kernel_params need a kernel.")
         return
-    if not callable(kernel) and kernel not in PAIRWISE_KERNEL_FUNCTIONS:
-        known = ", ".join(sorted(PAIRWISE_KERNEL_FUNCTIONS))
+    if not callable(kernel) and kernel not in KERNELS:
+        known = ", ".join(KERNELS)
         raise ValueError(
             f"view {name!r}: there is no kernel {kernel!r}; give a function of two rows, or one of {known}."
         )
