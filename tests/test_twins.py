@@ -68,11 +68,27 @@ def test_a_column_moves_the_features_by_their_slope(kernel: Any) -> None:
 
 def test_what_is_hidden_in_a_view_is_hidden_in_its_twin(model: SSHIBA) -> None:
     shown = {"x": CodedView(X, None), "y": CodedView(Y, None)}
-    twin = model.fitted_.schema.with_twins(shown)["x (rbf)"]
-    hidden = model.fitted_.schema.with_twins({**shown, "x": shown["x"].without_column(1)})["x (rbf)"]
-    assert twin.is_complete
-    assert not hidden.observed_rows.any()
-    assert not np.any(hidden.target)
+    schema, other = model.fitted_.schema, X.copy()
+    other[:, 1] += 3
+    for x in (X, other):  # a third of each row is hidden: too much to be filled
+        hidden = schema.with_twins({**shown, "x": CodedView(x, None).without_column(1)})["x (rbf)"]
+        assert not hidden.observed_rows.any()
+        assert not np.any(hidden.target)
+    twin = schema.twins["x"]
+    few = twin.of(CodedView(X, np.arange(3) != 1 + np.zeros((60, 1))), least_seen=0.5)
+    assert few.is_complete
+    assert schema.with_twins(shown)["x (rbf)"].is_complete
+
+
+def test_few_holes_are_filled_by_the_mean_unless_they_are_asked_for(model: SSHIBA) -> None:
+    wide = RNG.normal(size=(30, 5))
+    twin = learn_twin("rbf", None, 10, CodedView(wide, None), 30, 1.0, 100.0)
+    assert twin is not None
+    hidden = CodedView(wide, None).without_column(2)
+    filled = wide.copy()
+    filled[:, 2] = 0
+    np.testing.assert_array_equal(twin.of(hidden).target, twin.features(filled))
+    assert not twin.of(hidden, least_seen=1.0).observed_rows.any()
 
 
 def test_a_target_column_of_the_view_does_not_speak_through_the_twin(model: SSHIBA) -> None:

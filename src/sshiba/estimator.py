@@ -439,9 +439,6 @@ class SSHIBA(BaseEstimator):
         def make_spec(priors: Priors) -> ModelSpec:
             return schema.model_spec(n_rows, priors, self.missing)
 
-        def add_twins(views: Sequence[CodedView]) -> list[CodedView]:
-            return list(schema.with_twins(dict(zip(schema.types, views))).values())  # type: ignore[arg-type]
-
         candidates = without_doubles(self._candidates(schema), make_spec)
         spec = make_spec(Priors())
         selects = any(view.select_features for view in schema.types.values())  # to be read: few factors are easier
@@ -460,7 +457,7 @@ class SSHIBA(BaseEstimator):
             here = "auto" if self.engine == "dask" else self.engine  # short fits to few rows
             model = (n_components, options, seed, self.missing, here, self._device_for(data))
             kernels = [schema.place(name) for name in schema.twins]
-            found = run_search(candidates, in_memory, make_spec, *model, bar, stops, add_twins, kernels)
+            found = run_search(candidates, in_memory, make_spec, *model, bar, stops, schema.add_twins, kernels)
         if found is not None:
             logger.info(found[0].in_words())
         return found

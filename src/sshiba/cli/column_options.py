@@ -111,7 +111,7 @@ def with_numbers(views: dict[str, Any], limits: Sequence[str], margins: Sequence
 
 
 def with_kernels(views: dict[str, Any], texts: Sequence[str], given: Any) -> dict[str, Any]:
-    """The views with --kernel VIEW=NAME: a real view that --view names, one of a file, or all other numbers of a table."""
+    """The views with --kernel: of a real view that --view names, of one of a file, or of all other numbers."""
     outline = given.outline if isinstance(given, RowSource) else given
     one_table = isinstance(outline, pd.DataFrame)
     known = [*views, name_by_type(NUMERIC, [*outline, *views])] if one_table else list(as_views(given)) if texts else []

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -13,7 +13,7 @@ from ..core.likelihoods import Gaussian
 from ..core.spec import ModelSpec, Priors, view_spec
 from ..core.streamed import AnyView
 from .coding import Coding
-from .twins import Twin, twin_name, twin_of
+from .twins import LEAST_SEEN, Twin, twin_name, twin_of
 from .types import View
 
 ROUNDING = 1e-10  # of a feature's scale: sums in another order differ by less
@@ -59,10 +59,21 @@ class Schema:
         """View with a kernel -> what its twin is called."""
         return {name: twin_name(name, twin.kernel) for name, twin in self.twins.items()}
 
-    def with_twins(self, data: Mapping[str, AnyView], limit: float = np.inf) -> dict[str, AnyView]:
-        """The views, and the twins of what is shown of them."""
-        known = {name: twin for name, twin in self.twins.items() if name in data}
-        return {**data, **{self.twin_names[name]: twin_of(twin, data[name], limit) for name, twin in known.items()}}
+    def with_twins(
+        self, data: Mapping[str, AnyView], limit: float = np.inf, asked: Collection[str] = ()
+    ) -> dict[str, AnyView]:
+        """The views, and the twins of what is shown of them; where holes of a view are asked for, rows with holes have
+        no twin of it.
+        """
+        least = {name: 1.0 if name in asked else LEAST_SEEN for name in self.twins if name in data}
+        made = {self.twin_names[n]: twin_of(self.twins[n], data[n], limit, share) for n, share in least.items()}
+        return {**data, **made}
+
+    def add_twins(self, views: Sequence[CodedView], asked: Collection[int] = ()) -> list[CodedView]:
+        """The same of views in memory, in order."""
+        names = list(self.types)
+        found = self.with_twins(dict(zip(names, views)), asked=[names[i] for i in asked])
+        return [view for view in found.values() if isinstance(view, CodedView)]
 
     @property
     def view_options(self) -> dict[str, Any]:

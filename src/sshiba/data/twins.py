@@ -5,7 +5,9 @@ the kernel between rows, as far as the landmarks tell. They are centred, and div
 in which the kernel varies little stay small. They have no noise of their own: the precision of the twin is given, and
 says how small a direction may be and still be a factor, as the penalty of kernel ridge regression does.
 
-A twin is made of what is shown of its view, at the last moment: a cell that is hidden there is hidden here.
+A twin is made of what is shown of its view, at the last moment: a cell that is hidden there is hidden here. A row
+with few holes has features, the holes filled by the mean. That would say of the holes that they are near the mean: where
+they are asked for, rows with holes have no features.
 """
 
 from __future__ import annotations
@@ -29,6 +31,7 @@ from ..core.streamed import AnyView, StreamedView
 
 SAMPLE = 2000  # rows of which a twin is learned
 LANDMARKS = 200  # at most
+LEAST_SEEN = 0.75  # of the cells of a row, without which it has no features
 SMALLEST = 1e-10  # of the largest eigenvalue of k(L, L): smaller ones are rounding
 CHUNK_CELLS = 2**22  # of k(x, L) at a time
 MEMORY_SHARE = 0.25  # of what may be used: larger twins are made anew whenever their rows are needed
@@ -82,9 +85,9 @@ class Twin:
     def width(self) -> int:
         return len(self.centre)
 
-    def of(self, view: CodedView) -> CodedView:
-        """The features of some rows, missing where anything of the row is."""
-        observed = None if view.observed is None else np.asarray(view.observed.all(axis=1))[:, None]
+    def of(self, view: CodedView, least_seen: float = LEAST_SEEN) -> CodedView:
+        """The features of some rows, missing where less of the row is seen."""
+        observed = None if view.observed is None else enough_seen(view.observed, least_seen)[:, None]
         values, n = row_values(view), view.n_rows
         step = max(1, CHUNK_CELLS // max(len(self.landmarks), 1))
         parts = [self.features(values[start : start + step]) for start in range(0, max(n, 1), step)]
@@ -124,6 +127,11 @@ class Twin:
         return found
 
 
+def enough_seen(observed: np.ndarray, least: float) -> np.ndarray:
+    """Of which rows at least this share of cells is seen, (n,) bool."""
+    return np.asarray(observed.mean(axis=1) >= least)
+
+
 def gaussian(values: Any, landmarks: Any, gamma: float) -> Any:
     """exp(−gamma |x − l|²), on whatever device the rows are."""
     xp = array_namespace(values)
@@ -153,12 +161,14 @@ def learn_twin(
     multiple: float,
     precision: float,
 ) -> Twin | None:
-    """From rows in random order, the first of which become the landmarks; None where too few of them are complete.
+    """From rows in random order, the first of which become the landmarks; None where most of them are mostly holes.
 
     `multiple` is of the median distance between landmarks, where the kernel has a width that is not given.
     """
     values = row_values(rows)
-    values = values if rows.observed is None else values[rows.observed.all(axis=1)]
+    if rows.observed is not None:  # rows without holes are the first to be landmarks
+        order = np.argsort(~rows.observed.all(axis=1), kind="stable")
+        values = values[order][enough_seen(rows.observed, LEAST_SEEN)[order]]
     if len(values) < 2:
         return None
     landmarks = values[: min(n_landmarks, len(values))]
@@ -190,11 +200,11 @@ def width_to_gamma(kernel: str, landmarks: np.ndarray, multiple: float) -> float
 # ---------------------------------------------------------------------------------------------------------------- rows
 
 
-def twin_of(twin: Twin, view: AnyView, limit: float = np.inf) -> AnyView:
+def twin_of(twin: Twin, view: AnyView, limit: float = np.inf, least_seen: float = LEAST_SEEN) -> AnyView:
     """The features of all rows of a view: in memory, or, where that takes too much, made when they are needed."""
     n_bytes = view.n_rows * twin.width * np.dtype(view.dtype).itemsize
     if isinstance(view, CodedView) and (not view.on_host or n_bytes <= MEMORY_SHARE * limit):
-        return twin.of(view)
+        return twin.of(view, least_seen)
 
     def read_rows(start: int, stop: int) -> CodedView:
         return twin.of(view.read(slice(start, stop)))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -200,8 +200,16 @@ class Answers:
                 f"and {known} names of rows are in both. Name the rows as in the fit (--index)."
             )
 
-    def _rows(self, data: dict[str, CodedView], spec: ModelSpec | None = None, twins: bool = True) -> Rows:
-        """Some rows, in which the views that were not given are missing, and twins where they are not wanted."""
+    def _rows(
+        self,
+        data: dict[str, CodedView],
+        spec: ModelSpec | None = None,
+        twins: bool = True,
+        asked: Collection[str] = (),
+    ) -> Rows:
+        """Some rows, in which the views that were not given are missing, and twins where they are not wanted; `asked`
+        are views whose holes are to be predicted.
+        """
         spec = spec or self.fit.spec
         n = len(next(iter(data.values())).target)
         device = device_or_host(self.fit.settings["device"], data.values())
@@ -213,7 +221,7 @@ class Answers:
             return CodedView(nothing(n, view.n_features), np.zeros((n, 1), dtype=bool))
 
         shown: dict[str, Any] = {**data}
-        shown = self.fit.schema.with_twins(shown) if twins else shown
+        shown = self.fit.schema.with_twins(shown, asked=asked) if twins else shown
         every = [shown.get(view.name) or absent(view) for view in spec.views]
         return make_rows(every, spec, self.fit.n_components, engine="memory", device=device)
 
@@ -221,11 +229,18 @@ class Answers:
         self, data: dict[str, CodedView], names: Sequence[str], unknown: Mapping[str, np.ndarray] | None = None
     ) -> dict[str, tuple[np.ndarray, np.ndarray]]:
         """Values and standard deviations of some views, in the model's units; of `unknown` cells those of x itself."""
-        places = {name: self.fit.schema.place(name) for name in names}
-        cells = {places[name]: own for name, own in (unknown or {}).items()}
-        rows = self._rows(data)
-        found = predict_views(rows, self.fit.posterior, list(places.values()), self.fit.sharpness, unknown=cells)
-        return {name: found[place] for name, place in places.items()}
+        with_kernel = [name for name in names if name in self.fit.schema.twins]
+        out = {}
+        for asked in ([name for name in names if name not in with_kernel], with_kernel):
+            if asked:
+                places = {name: self.fit.schema.place(name) for name in asked}
+                cells = {places[name]: own for name, own in (unknown or {}).items() if name in places}
+                rows = self._rows(data, asked=with_kernel if asked is with_kernel else ())
+                found = predict_views(
+                    rows, self.fit.posterior, list(places.values()), self.fit.sharpness, unknown=cells
+                )
+                out |= {name: found[place] for name, place in places.items()}
+        return out
 
     def _at_limits(self, data: dict[str, CodedView]) -> dict[str, np.ndarray]:
         """The cells of each view of which only a limit is known, (n, D)."""

@@ -19,7 +19,7 @@ from ..core.spec import ModelSpec, Priors
 from ..core.start import posterior_along
 from ..core.streamed import AnyView
 from ..data.schema import Schema
-from ..data.twins import SAMPLE, has_width, learn_twin
+from ..data.twins import LEAST_SEEN, SAMPLE, enough_seen, has_width, learn_twin
 from ..data.types import Real
 from ..engines import make_rows
 from ..fitting.budget import FitOptions
@@ -58,12 +58,12 @@ def with_learned_twins(
     twins = {}
     for name, view in kernel_views(schema).items():
         own = rows[name]
-        complete = 1.0 if own.observed is None else float(own.observed.all(axis=1).mean())
-        n_seen = round(complete * n_rows)
+        share = 1.0 if own.observed is None else float(enough_seen(own.observed, LEAST_SEEN).mean())
+        n_seen = round(share * n_rows)
         options = (view.kernel, view.kernel_params, view.landmarks, own, n_seen)
         twin = learn_twin(*options, multiple, precision)
         if twin is None:
-            raise ValueError(f"view {name!r}: a kernel needs rows without holes. Fill them first, or leave out kernel.")
+            raise ValueError(f"view {name!r}: a kernel needs rows of which most cells are seen. Leave out kernel here.")
         twins[name] = twin
     found = replace(schema, twins=twins)
     taken = [name for name in found.twin_names.values() if name in schema.types]
@@ -164,20 +164,17 @@ def mean_score(
         n_rows = fold.training[0].n_rows
         own = with_learned_twins(schema, dict(zip(schema.types, fold.training)), n_rows, multiple, precision)
 
-        def add_twins(views: Sequence[CodedView], own: Schema = own) -> list[CodedView]:
-            return list(own.with_twins(dict(zip(own.types, views))).values())  # type: ignore[arg-type]
-
         def make_spec(priors: Priors, own: Schema = own, n_rows: int = n_rows) -> ModelSpec:
             return own.model_spec(n_rows, priors, fits.missing)
 
         spec = fits.candidate.spec(make_spec)
         k = fits.n_components(own, n_rows)
-        rows = make_rows(add_twins(fold.training), spec, k, fits.missing, fits.engine, device=fits.device)
+        rows = make_rows(own.add_twins(fold.training), spec, k, fits.missing, fits.engine, device=fits.device)
         first = posterior_along(spec, rows.groups, rows.directions(k), np.random.default_rng(0))
         short = replace(fits.options, max_iter=SHORT, tol=ROUGH * fits.options.tol, trials=False, max_time=limit)
         end = run(rows, StartingPoint(first, k), short, fits.watch, stop_requests=fits.stop_requests)
         check()
-        for i, values in judge(end.state.posterior, spec, fold, check, add_twins).items():
+        for i, values in judge(end.state.posterior, spec, fold, check, own.add_twins).items():
             losses[i] = np.concatenate([losses[i], values]) if i in losses else values
     spec = schema.model_spec(1, Candidate().priors, "exact")
     return float(np.mean([score(values, spec.views[i]) for i, values in losses.items()]))

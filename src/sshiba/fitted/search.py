@@ -15,7 +15,7 @@ from __future__ import annotations
 
 import time
 import warnings
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -160,6 +160,14 @@ def n_operations(data: Sequence[CodedView], spec: ModelSpec, n_components: int) 
     return min(direct, gram)
 
 
+# (the user's views, places of those whose holes are asked for) -> all views of the model
+AddTwins = Callable[[Sequence[CodedView], Collection[int]], Sequence[CodedView]]
+
+
+def no_twins(views: Sequence[CodedView], asked: Collection[int] = ()) -> Sequence[CodedView]:
+    return views
+
+
 class OutOfTimeError(Exception):
     """A search that did not end in its time says nothing."""
 
@@ -176,7 +184,7 @@ def run_search(
     device: Device = HOST,
     callback: Callable[[Progress], object] | None = None,
     stop_requests: Sequence[int] = (),
-    add_twins: AddTwins = list,
+    add_twins: AddTwins = no_twins,
     kernels: Sequence[int] = (),
 ) -> tuple[Search, Posterior] | None:
     """A short fit of each candidate to the same rows, and the end of the chosen one; None where too few are left to
@@ -218,7 +226,7 @@ def run_search(
 
             found = []
             for place, fold in enumerate(folds):
-                training, own = add_twins(fold.training), candidate.spec(make_spec)
+                training, own = add_twins(fold.training, ()), candidate.spec(make_spec)
                 rows = make_rows(training, own, n_components, missing, engine, device=device)
                 if few or not near:
                     along = rows.directions(n_components)
@@ -239,9 +247,6 @@ def run_search(
     scores = [{spec.views[i].name: score(own, spec.views[i]) for i, own in found.items()} for found in losses]
     search = Search(tuple(candidates), tuple(scores), tuple(sizes), choose(losses, sizes, spec.views))
     return search, ends[search.chosen]
-
-
-AddTwins = Callable[[Sequence[CodedView]], Sequence[CodedView]]  # the user's views -> all of the model
 
 
 @dataclass(frozen=True)
@@ -316,12 +321,12 @@ Losses = dict[int, np.ndarray]  # of each view that is judged, (n, D); NaN where
 
 
 def judge(
-    posterior: Posterior, spec: ModelSpec, fold: Fold, check: Callable[[], None], add_twins: AddTwins = list
+    posterior: Posterior, spec: ModelSpec, fold: Fold, check: Callable[[], None], add_twins: AddTwins = no_twins
 ) -> Losses:
     """How far the predictions of hidden cells are from what they were; `check` may end it between two questions."""
     losses: Losses = {}
     for question in fold.questions:
-        rows = make_rows(add_twins(question.shown), spec, posterior.n_components, engine="memory")
+        rows = make_rows(add_twins(question.shown, question.hidden), spec, posterior.n_components, engine="memory")
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", ConvergenceWarning)  # these rows are nobody's
             predicted = predict_views(rows, posterior, list(question.hidden), (1.0,) * len(spec.views), ROUGH_Z, True)
