@@ -6,8 +6,8 @@ in which the kernel varies little stay small. They have no noise of their own: t
 says how small a direction may be and still be a factor, as the penalty of kernel ridge regression does.
 
 A twin is made of what is shown of its view, at the last moment: a cell that is hidden there is hidden here. A row
-with few holes has features, the holes filled by the mean. That would say of the holes that they are near the mean: where
-they are asked for, rows with holes have no features.
+with few holes has features, the holes filled by the mean. That would say of the holes that they are near the mean:
+where they are asked for, rows with holes have no features.
 """
 
 from __future__ import annotations

@@ -230,7 +230,7 @@ class Answers:
     ) -> dict[str, tuple[np.ndarray, np.ndarray]]:
         """Values and standard deviations of some views, in the model's units; of `unknown` cells those of x itself."""
         with_kernel = [name for name in names if name in self.fit.schema.twins]
-        out = {}
+        out: dict[str, tuple[np.ndarray, np.ndarray]] = {}
         for asked in ([name for name in names if name not in with_kernel], with_kernel):
             if asked:
                 places = {name: self.fit.schema.place(name) for name in asked}
