@@ -40,6 +40,7 @@ from .fitted.annotating import write_to
 from .fitted.answers import Answers
 from .fitted.describe import attributes
 from .fitted.fitted import Fitted, fitted_of, make_fitted
+from .fitted.kernel_choice import ShortFits, kernel_views, learn_twins
 from .fitted.sample_groups import explained_by_group, labels_of
 from .fitted.search import (
     ALL,
@@ -63,6 +64,7 @@ from .settings import check_settings
 
 logger = logging.getLogger("sshiba")
 
+MOST_COMPONENTS = 50  # where nothing else is said
 SHARPNESS_SHARE = 0.1  # of the time of a fit: the most that finding the sharpness may take where time is limited
 
 
@@ -71,8 +73,9 @@ class SSHIBA(BaseEstimator):
 
     Parameters
     ----------
-    n_components : int
-        The most factors; how many are kept, `n_components_`, is found by the fit.
+    n_components : int, optional
+        The most factors; how many are kept, `n_components_`, is found by the fit. None: 50, and one more for each
+        feature of a kernel (`Real(kernel=...)`).
     views : mapping, optional
         View name -> `Real()`, `Binary()`, `Categorical()`, `Ordinal()` or `Count()`. Views that are not named are
         inferred, and logged. For one DataFrame also -> a column or a list of them, or (columns, type).
@@ -153,7 +156,7 @@ class SSHIBA(BaseEstimator):
 
     def __init__(
         self,
-        n_components: int = 50,
+        n_components: int | None = None,
         views: Mapping[str, View] | None = None,
         n_init: int = 1,
         start: str = "principal",
@@ -237,9 +240,11 @@ class SSHIBA(BaseEstimator):
         check_settings(self)
         schema, data, index = self._read(views)
         warn_empty_rows({name: data[name] for name in schema.types}, index)
+        schema = self._with_twins(schema, data)
         self._run(schema, data, index, None, (), None, checkpoint, checkpoint_minutes)
-        if self.n_components_ == self.n_components and self.fitted_.choice.keep == FEWEST:
-            what = f"all {self.n_components} factors are in use, and more may fit better"
+        most = self._most_components(schema)
+        if self.n_components_ == most and self.fitted_.choice.keep == FEWEST:
+            what = f"all {most} factors are in use, and more may fit better"
             logger.warning(Problem(what, (Remedy.MORE_FACTORS,)))
         return self
 
@@ -304,14 +309,42 @@ class SSHIBA(BaseEstimator):
             raise ValueError(f"{other}their columns, holes or values differ.")
         if not same_labels(index, fit.index):
             raise ValueError(f"{other}their rows differ.")
-        return replace(schema, inferred=fit.schema.inferred), data, index
+        return replace(schema, inferred=fit.schema.inferred, twins=fit.schema.twins), data, index
 
     def _n_components(self, schema: Schema, n_rows: int) -> int:
         """As many as asked for, but no more than rows or dimensions of the data."""
-        n_components = min(self.n_components, n_rows, schema.n_dimensions)
-        if n_components < self.n_components:
-            logger.info("n_components=%d clipped to %d (rows, dimensions of the data)", self.n_components, n_components)
+        most, n_components = self._most_components(schema), self._n_components_of(schema, n_rows)
+        if n_components < most:
+            logger.info("n_components=%d clipped to %d (rows, dimensions of the data)", most, n_components)
         return n_components
+
+    def _n_components_of(self, schema: Schema, n_rows: int) -> int:
+        return min(self._most_components(schema), n_rows, schema.n_dimensions)
+
+    def _most_components(self, schema: Schema) -> int:
+        return MOST_COMPONENTS + schema.n_kernel_features if self.n_components is None else self.n_components
+
+    def _with_twins(self, schema: Schema, data: Mapping[str, AnyView]) -> Schema:
+        """The schema with what was learned of the kernels of its views."""
+        kernels = kernel_views(schema)
+        if not kernels:
+            return schema
+        root = seed_sequence(self.random_state)
+        seed = np.random.SeedSequence(root.entropy, spawn_key=(*root.spawn_key, 2**31 + 1))
+        if self.search is None:
+            return learn_twins(schema, data, seed, None)
+        candidates = self._candidates(schema)
+        many = next((own for own in candidates if own.keep == ALL), candidates[0])
+        options = self._fit_options(schema, time.perf_counter())
+        here = "auto" if self.engine == "dask" else self.engine
+        with FitBar(1, SHORT, "kernel") if self.verbose else nullcontext() as bar, ctrl_c() as stops:
+            device = self._device_for([data[name] for name in kernels])
+            model = (self._n_components_of, options, self.missing, here, device, bar, stops)
+            found = learn_twins(schema, data, seed, ShortFits(many, *model))
+        for name, twin in found.twins.items():
+            width = f", gamma {twin.params['gamma']:.3g}" if "gamma" in twin.params else ""
+            logger.info("view %r: %d landmarks%s, precision %g", name, twin.width, width, twin.precision)
+        return found
 
     def _run(
         self,
@@ -329,16 +362,16 @@ class SSHIBA(BaseEstimator):
             check_place(checkpoint)
         began = time.perf_counter()
         n_components = self._n_components(schema, len(index))
-        coded = list(data.values())
+        limit = memory_limit(self.max_memory)
+        coded = list(schema.with_twins(data, limit).values())
         root = seed_sequence(self.random_state)
         seeds = root.spawn(self.n_init)[len(before) :]
         if earlier is None:
-            search, end = self._search(schema, coded, n_components, root) or (None, None)
-            choice = self._candidates[0] if search is None else search.choice
+            search, end = self._search(schema, list(data.values()), n_components, root) or (None, None)
+            choice = self._candidates(schema)[0] if search is None else search.choice
         else:
             search, choice = earlier.search, earlier.choice
         spec = choice.spec(lambda priors: schema.model_spec(len(index), priors, self.missing))
-        limit = memory_limit(self.max_memory)
 
         def rows_of(missing: str, data: Sequence[AnyView] = coded) -> Rows:
             device = self._device_for(data)
@@ -412,9 +445,8 @@ class SSHIBA(BaseEstimator):
         """Seconds since the fit began by which the sharpness is to be found, where the sweeps took so many."""
         return np.inf if self.max_time is None else max(self.max_time, (1 + SHARPNESS_SHARE) * seconds)
 
-    @property
-    def _candidates(self) -> tuple[Candidate, ...]:
-        return candidates_for(self.search, self.priors, self.keep)
+    def _candidates(self, schema: Schema) -> tuple[Candidate, ...]:
+        return candidates_for(self.search, self.priors, self.keep, bool(kernel_views(schema)))
 
     def _search(
         self, schema: Schema, data: Sequence[AnyView], n_components: int, root: np.random.SeedSequence
@@ -428,9 +460,9 @@ class SSHIBA(BaseEstimator):
         def make_spec(priors: Priors) -> ModelSpec:
             return schema.model_spec(n_rows, priors, self.missing)
 
-        candidates = without_doubles(self._candidates, make_spec)
+        candidates = without_doubles(self._candidates(schema), make_spec)
         spec = make_spec(Priors())
-        selects = any(view.select_features for view in spec.views)  # to be read, and few factors are easier to read
+        selects = any(view.select_features for view in schema.types.values())  # to be read: few factors are easier
         in_memory = [view for view in data if isinstance(view, CodedView)]
         is_sparse = any(view.is_sparse for view in data)  # no cell of such a view could be hidden, and predicted
         if len(candidates) == 1 or (self.search == "auto" and (selects or is_sparse or self.missing != "exact")):
@@ -445,7 +477,8 @@ class SSHIBA(BaseEstimator):
         with FitBar(len(candidates), SHORT, "candidate") if self.verbose else nullcontext() as bar, ctrl_c() as stops:
             here = "auto" if self.engine == "dask" else self.engine  # short fits to few rows
             model = (n_components, options, seed, self.missing, here, self._device_for(data))
-            found = run_search(candidates, in_memory, make_spec, *model, bar, stops)
+            kernels = [schema.place(name) for name in schema.twins]
+            found = run_search(candidates, in_memory, make_spec, *model, bar, stops, schema.add_twins, kernels)
         if found is not None:
             logger.info(found[0].in_words())
         return found

@@ -18,6 +18,8 @@ def check_settings(model: Any) -> None:
     """Refuse options that make no sense, in one sentence each."""
     for name in ("n_components", "n_init", "max_iter"):
         value = getattr(model, name)
+        if value is None and name == "n_components":
+            continue
         if isinstance(value, bool) or not isinstance(value, int | np.integer):
             raise TypeError(f"{name} must be a whole number, not {value!r}.")
         if value < 1:

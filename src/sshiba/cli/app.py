@@ -122,7 +122,10 @@ def fit(
         if target is None:
             raise ValueError("say where the model goes: -o model.sshiba.")
         if resume is not None and (
-            others := given_options("view", "limits", "margin", "covariate", "components", "keep", "restarts", "seed")
+            others := given_options(
+                *("view", "limits", "margin", "kernel", "covariate", "groups"),
+                *("components", "keep", "restarts", "seed"),
+            )
         ):
             raise ValueError(f"--resume goes on with the settings of the model: leave out {', '.join(others)}.")
         check_target(target, force or target == resume)

@@ -18,7 +18,15 @@ from ..estimator import SSHIBA
 from ..files.formats import ENDINGS
 from ..files.reading_options import DATES, Reading
 from ..fitted.search import KEEP
-from .column_options import MARGINS, parse_covariates, parse_view, with_levels, with_numbers, without_columns
+from .column_options import (
+    MARGINS,
+    parse_covariates,
+    parse_view,
+    with_kernels,
+    with_levels,
+    with_numbers,
+    without_columns,
+)
 from .terminal import plain_errors, running
 
 
@@ -57,9 +65,10 @@ class Fitting:
     levels: Sequence[str] = ()  # COLUMN=lowest,...,highest
     limits: Sequence[str] = ()  # COLUMN=lower,upper
     margin: Sequence[str] = ()  # KIND, or COLUMN=KIND
+    kernel: Sequence[str] = ()  # VIEW=KERNEL
     covariate: Sequence[str] = ()  # NAME, or NAME=type
     groups: str | None = None
-    components: int = 50
+    components: int | None = None
     keep: str | None = None
     restarts: int = 1
     seed: int = 0
@@ -74,7 +83,7 @@ class Fitting:
         covariates = parse_covariates(self.covariate, given)
         given = without_columns(given, [*covariates, *([] if self.groups is None else [self.groups])])
         views = with_levels(dict(parse_view(text, given) for text in self.view), self.levels, given)
-        views = with_numbers(views, self.limits, self.margin, given)
+        views = with_kernels(with_numbers(views, self.limits, self.margin, given), self.kernel, given)
         model = SSHIBA(self.components, views or None, self.restarts, keep=self.keep, engine=self.engine())
         model.set_params(covariates=covariates or None, sample_groups=self.groups)
         limits = {"max_time": self.max_time, "max_memory": self.max_memory}
@@ -169,6 +178,14 @@ OPTIONS: dict[type, dict[str, Any]] = {
                 metavar="KIND",
             ),
         ],
+        "kernel": Annotated[
+            list[str] | None,
+            typer.Option(
+                help="VIEW=KERNEL: other views may depend on this view of numbers in bent ways, by kernel features: "
+                "rbf, laplacian, polynomial ... (again for more).",
+                metavar="VIEW=KERNEL",
+            ),
+        ],
         "covariate": Annotated[
             list[str] | None,
             typer.Option(
@@ -185,7 +202,9 @@ OPTIONS: dict[type, dict[str, Any]] = {
                 metavar="NAME",
             ),
         ],
-        "components": Annotated[int, typer.Option(min=1, help="The most factors.")],
+        "components": Annotated[
+            int | None, typer.Option(min=1, help="The most factors; 50, and one more for each kernel feature.")
+        ],
         "keep": Annotated[
             str | None,
             typer.Option(

@@ -1,9 +1,10 @@
-"""Options of a shell about columns: which view they are in, their levels, limits and margins."""
+"""Options of a shell about columns: which view they are in, their levels, limits, margins and kernels."""
 
 from __future__ import annotations
 
 import fnmatch
 from collections.abc import Collection, Sequence
+from dataclasses import replace
 from typing import Any
 
 import pandas as pd
@@ -15,6 +16,7 @@ from ..data.markers import without_markers
 from ..data.one_table import NUMERIC, by_type, name_by_type
 from ..data.reading import recognised
 from ..data.sources import RowSource
+from ..data.twins import KERNELS
 from ..data.types import VIEW_TYPES, Ordinal, Real
 
 MARGINS = tuple(BENT)
@@ -125,6 +127,27 @@ def with_numbers(views: dict[str, Any], limits: Sequence[str], margins: Sequence
         found[name] = Real(limits=edges or None, margin=bent or everywhere)
     if everywhere is not None:
         _check_any([name for name in found if found[name] is not views.get(name)], margins)
+    return found
+
+
+def with_kernels(views: dict[str, Any], texts: Sequence[str], given: Any) -> dict[str, Any]:
+    """The views with --kernel: of a real view that --view names, of one of a file, or of all other numbers."""
+    outline = given.outline if isinstance(given, RowSource) else given
+    one_table = isinstance(outline, pd.DataFrame)
+    known = [*views, name_by_type(NUMERIC, [*outline, *views])] if one_table else list(as_views(given)) if texts else []
+    found = dict(views)
+    for text in texts:
+        name, equals, kernel = text.rpartition("=")
+        if not equals or kernel not in KERNELS:
+            raise ValueError(f"--kernel {text!r}: write VIEW=KERNEL, with a kernel of {', '.join(KERNELS)}.")
+        if name not in known:
+            raise ValueError(f"--kernel {text!r}: there is no view {name!r}; there are {', '.join(known)}.")
+        said = found.get(name)
+        columns, kind = said if isinstance(said, tuple) else (said, None) if isinstance(said, list) else (None, said)
+        if not (kind in (None, "real") or isinstance(kind, Real)):
+            raise ValueError(f"--kernel {text!r}: view {name!r} is not real.")
+        view = replace(kind if isinstance(kind, Real) else Real(), kernel=kernel)
+        found[name] = view if columns is None else (columns, view)
     return found
 
 

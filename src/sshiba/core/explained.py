@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import numpy as np
 
 from .local_step import z_covariance
@@ -116,18 +118,19 @@ def effect_variances(posterior: Posterior, spec: ModelSpec, products: np.ndarray
     return [(v.w_second - v.w_mean**2)[:, k:] + v.w_second[:, :k] @ of_shear for v in views]
 
 
-def influence(posterior: Posterior, spec: ModelSpec, target: int, rows: list[int] | None = None) -> list[np.ndarray]:
-    """How far one standard deviation of each feature moves the target's <x> (or some rows of it), (D,); itself 0.
+def moves_of_target(
+    posterior: Posterior, spec: ModelSpec, target: int, rows: list[int] | None = None, unseen: Sequence[int] = ()
+) -> list[np.ndarray]:
+    """How a unit of each feature moves the target's <x>, or some rows of it: (D, T) of each view.
+
+    It is 0 for the target itself and for `unseen` views.
 
     With all other views observed <x_t> = <b_t> + <W_t> Σ_z Σ_m w_m Σ_d tau_d <w_d> (x_d − b_d): a unit of feature d
-    moves it by the vector C_d = w_m tau_d <W_t> Σ_z <w_d>. This is |C_d| times the deviation of d in these units.
+    moves it by the vector C_d = w_m tau_d <W_t> Σ_z <w_d>.
     """
     messages = make_messages(posterior, spec, [ColumnGroups.single(view.n_features) for view in spec.views])
-    seen = np.array([float(m != target) for m in range(len(spec.views))])  # the covariates always are
+    seen = np.array([float(m != target and m not in unseen) for m in range(len(spec.views))])  # covariates always are
     in_no_group = np.zeros(spec.n_groups)
     cov = z_covariance(np.concatenate([seen, in_no_group])[None], messages).cov[0]
     moves = messages.views[target].w_mean[slice(None) if rows is None else rows] @ cov
-    return [
-        on * np.linalg.norm(message.loading @ moves.T, axis=1) * np.sqrt(view.variance)
-        for on, message, view in zip(seen, messages.views, spec.views)
-    ]
+    return [on * message.loading @ moves.T for on, message in zip(seen, messages.views)]

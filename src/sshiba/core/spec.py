@@ -72,6 +72,7 @@ class ViewSpec:
     weight: float = 1.0
     select_features: bool = False
     known: bool = False
+    derived: bool = False  # are its features made of another view's?
 
     @property
     def b_precision(self) -> float:
@@ -101,6 +102,11 @@ class ModelSpec:
     def learned(self) -> tuple[int, ...]:
         """The places of the views that are to be explained: all but the covariates."""
         return tuple(place for place, view in enumerate(self.views) if not view.known)
+
+    @property
+    def given(self) -> tuple[int, ...]:
+        """The places of the views that hold data of their own, the first ones of all."""
+        return tuple(place for place in self.learned if not self.views[place].derived)
 
 
 def known_view(name: str, n_covariates: int) -> ViewSpec:

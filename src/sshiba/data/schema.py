@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
 
 from ..core.coded import CodedView
+from ..core.likelihoods import Gaussian
 from ..core.spec import ModelSpec, Priors, known_view, view_spec
 from ..core.state import Gamma
+from ..core.streamed import AnyView
 from .coding import Coding
 from .covariates import ENTRY, Covariate, Covariates
+from .twins import LEAST_SEEN, Twin, twin_name, twin_of
 from .types import View
 
 ROUNDING = 1e-10  # of a feature's scale: sums in another order differ by less
@@ -28,6 +31,7 @@ class Schema:
     columns: tuple = ()  # of the one table that the views were made of, in its order; of several views none
     covariates: Covariates | None = None  # known inputs beside the views
     groups: Covariate | None = None  # that of them whose labels are the groups of samples
+    twins: dict[str, Twin] = field(default_factory=dict)  # of views with a kernel: how their kernel features are made
 
     @property
     def known_columns(self) -> tuple[Covariate, ...]:
@@ -54,12 +58,48 @@ class Schema:
     @property
     def n_observed(self) -> int:
         """Observed cells of all views; each label counts once for each class."""
-        return int(sum(coding.observed_per_feature.sum() for coding in self.codings.values()))
+        own = sum(coding.observed_per_feature.sum() for coding in self.codings.values())
+        return int(own + sum(twin.n_seen * twin.width for twin in self.twins.values()))
+
+    @property
+    def n_kernel_features(self) -> int:
+        return sum(twin.width for twin in self.twins.values())
 
     @property
     def n_dimensions(self) -> int:
         """Directions in which the data can vary: a column each; of classes one less, since only differences count."""
-        return sum(coding.width - coding.has_classes for coding in self.codings.values())
+        return sum(coding.width - coding.has_classes for coding in self.codings.values()) + self.n_kernel_features
+
+    @property
+    def names(self) -> list[str]:
+        """The views of the model in its order: the user's, then the twins of those that have a kernel."""
+        return [*self.types, *self.twin_names.values()]
+
+    @property
+    def twin_names(self) -> dict[str, str]:
+        """View with a kernel -> what its twin is called."""
+        return {name: twin_name(name, twin.kernel) for name, twin in self.twins.items()}
+
+    def with_twins(
+        self, data: Mapping[str, AnyView], limit: float = np.inf, asked: Collection[str] = ()
+    ) -> dict[str, AnyView]:
+        """The views, and the twins of what is shown of them; where holes of a view are asked for, rows with holes have
+        no twin of it.
+        """
+        least = {name: 1.0 if name in asked else LEAST_SEEN for name in self.twins if name in data}
+        made = {self.twin_names[n]: twin_of(self.twins[n], data[n], limit, share) for n, share in least.items()}
+        own = {name: view for name, view in data.items() if name in self.types}
+        return {
+            **own,
+            **made,
+            **{name: view for name, view in data.items() if name not in own},
+        }  # as the model has them
+
+    def add_twins(self, views: Sequence[CodedView], asked: Collection[int] = ()) -> list[CodedView]:
+        """The same of views in memory, in order; what stands beside the views stays behind them."""
+        names, n = list(self.types), len(self.types)
+        found = self.with_twins(dict(zip(names, views)), asked=[names[i] for i in asked])
+        return [*(view for view in found.values() if isinstance(view, CodedView)), *views[n:]]
 
     @property
     def view_options(self) -> dict[str, Any]:
@@ -141,6 +181,10 @@ class Schema:
                 held=view.held_noise(coding),
             )
             views.append(one)
+        for name, twin in self.twins.items():
+            n = np.full(twin.width, float(twin.n_seen if missing == "exact" else n_rows))
+            own = (self.twin_names[name], Gaussian(), twin.precision, n, twin.variance, priors)
+            views.append(replace(view_spec(*own, select_features=True), derived=True))
         if self.covariates is not None:
             views.append(known_view(ENTRY, self.covariates.width))
         activity = Gamma(*map(np.asarray, priors.activity))

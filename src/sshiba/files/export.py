@@ -51,7 +51,7 @@ def model_tables(fit: Fitted) -> dict[str, pd.DataFrame]:
         parts = {"view": name, "bias": found["bias_"][name], "noise std": found["noise_std_"][name]}
         noise.append(pd.DataFrame(parts, index=features).reset_index().set_index("view"))
     rows = pd.Index(fit.r2_names, name="factor")
-    tables["r2"] = pd.DataFrame(fit.r2, index=rows, columns=list(fit.schema.types))
+    tables["r2"] = pd.DataFrame(fit.r2, index=rows, columns=fit.schema.names)
     tables["noise"] = pd.concat(noise)
     if fit.schema.covariates is not None:
         tables["covariate_effects"] = found["covariate_effects_"].reset_index().set_index("view")

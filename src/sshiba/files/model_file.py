@@ -21,6 +21,7 @@ from ..data.covariates import Covariate, Covariates
 from ..data.levels import Levels
 from ..data.margins import Margin
 from ..data.schema import Schema
+from ..data.twins import Twin, kernel_name
 from ..data.types import VIEW_TYPES, View
 from ..fitted.fitted import Fitted
 from ..fitted.search import Candidate, Search
@@ -105,6 +106,7 @@ def pack(fit: Fitted) -> tuple[dict[str, Any], dict[str, np.ndarray]]:
         ],
         "covariates": None if schema.covariates is None else pack_covariates(schema.covariates),
         "sample_groups": None if schema.groups is None else pack_covariate(schema.groups),
+        "twins": [pack_twin(name, twin) for name, twin in schema.twins.items()],
         "index": tagged_index(fit.index),
         "result": {
             "elbo": fit.elbo,
@@ -117,12 +119,16 @@ def pack(fit: Fitted) -> tuple[dict[str, Any], dict[str, np.ndarray]]:
     }
     arrays = {"factors": fit.factors, "factors_std": fit.factors_std, "r2": fit.r2, "elbo_path": fit.elbo_path}
     arrays |= {f"path.{i}": restart.path for i, restart in enumerate(fit.restarts)}
-    for i, (view, coding) in enumerate(zip(fit.posterior.views, schema.all_codings.values())):
-        for name in CODING_ARRAYS:
-            arrays[f"{i}.{name}"] = np.asarray(getattr(coding, name), dtype=np.float64)
+    for i, view in enumerate(fit.posterior.views):
         arrays |= {f"{i}.{name}": array for name, array in pack_posterior(view).items()}
+    for i, coding in enumerate(schema.codings.values()):
+        arrays |= {f"{i}.{name}": np.asarray(getattr(coding, name), dtype=np.float64) for name in CODING_ARRAYS}
+    for i, twin in enumerate(schema.twins.values(), start=len(schema.types)):
+        arrays |= {f"{i}.{name}": getattr(twin, name) for name in TWIN_ARRAYS}
     if schema.covariates is not None:
-        arrays["covariates"] = schema.covariates.products
+        last, known = len(fit.posterior.views) - 1, schema.covariates
+        arrays |= {f"{last}.{n}": np.asarray(getattr(known.coding, n), dtype=np.float64) for n in CODING_ARRAYS}
+        arrays["covariates"] = known.products
     if schema.groups is not None:
         found = {"groups": fit.groups, "r2_by_group": fit.r2_by_group}
         found |= {f"activity.{f.name}": getattr(fit.posterior.activity, f.name) for f in fields(Gamma)}
@@ -131,12 +137,15 @@ def pack(fit: Fitted) -> tuple[dict[str, Any], dict[str, np.ndarray]]:
 
 
 def unpack(header: dict[str, Any], arrays: dict[str, np.ndarray]) -> Fitted:
-    types, codings, views = {}, {}, []
-    for i, entry in enumerate(header["views"]):
+    types, codings, twins, views = {}, {}, {}, []
+    for i, entry in enumerate([*header["views"], *header.get("twins", ())]):
         name = entry["name"]
         own = {key.split(".", 1)[1]: array for key, array in arrays.items() if key.startswith(f"{i}.")}
-        types[name], codings[name] = unpack_view(entry), unpack_coding(entry, own)
-        views.append(unpack_posterior(own, codings[name].width))
+        if i < len(header["views"]):
+            types[name], codings[name] = unpack_view(entry), unpack_coding(entry, own)
+        else:
+            twins[name] = unpack_twin(entry, own, codings[name].width)
+        views.append(unpack_posterior(own, (twins if name in twins else codings)[name].width))
     known = None
     if header.get("covariates") is not None:  # the arrays behind those of the views
         own = {key.split(".", 1)[1]: a for key, a in arrays.items() if key.startswith(f"{len(views)}.")}
@@ -144,7 +153,7 @@ def unpack(header: dict[str, Any], arrays: dict[str, np.ndarray]) -> Fitted:
         views.append(unpack_posterior(own, known.width))
     inferred = {entry["name"]: entry["inferred"] for entry in header["views"] if entry["inferred"] is not None}
     groups = None if header.get("sample_groups") is None else unpack_covariate(header["sample_groups"])
-    schema = Schema(types, codings, inferred, unpack_columns(header, codings), known, groups)
+    schema = Schema(types, codings, inferred, unpack_columns(header, codings), known, groups, twins)
     activity = {} if groups is None else {"activity": Gamma(arrays["activity.shape"], arrays["activity.rate"])}
     posterior = Posterior(tuple(views), **activity)
     choice, search = unpack_candidate(header["choice"]), header["search"]
@@ -194,11 +203,12 @@ def check_sizes(fit: Fitted, n_rows: int) -> None:
         sizes.append((fit.groups.shape, (n_rows,)))
     if fit.r2_by_group is not None:
         sizes.append((fit.r2_by_group.shape, (n_groups, n_components + 1, n_views)))
-    for coding, view, spec in zip(fit.schema.all_codings.values(), fit.posterior.views, fit.spec.views):
-        n_features, n_gammas = coding.width, int(spec.relevance.max()) + 1
+    for coding in fit.schema.all_codings.values():
+        sizes += [(getattr(coding, name).shape, (coding.width,)) for name in CODING_ARRAYS]
+    for view, spec in zip(fit.posterior.views, fit.spec.views):
+        n_features, n_gammas = spec.n_features, int(spec.relevance.max()) + 1
         n_noises = 1 if spec.tau_prior is None else spec.tau_prior.shape.size
-        per_feature = [getattr(coding, name) for name in CODING_ARRAYS]
-        per_feature += [view.b_mean, view.b_var, view.w_cov.logdet]
+        per_feature = [view.b_mean, view.b_var, view.w_cov.logdet]
         sizes += [(array.shape, (n_features,)) for array in per_feature]
         sizes.append((view.w_mean.shape, (n_features, n_components + n_known)))
         for q, n in ((view.alpha, n_components), (view.gamma, n_gammas), (view.tau, n_noises)):
@@ -261,6 +271,8 @@ def pack_view(view: View) -> dict[str, Any]:
     options = {f.name: plain(getattr(view, f.name)) for f in fields(cls)}  # of a subclass, those that can be read back
     if options["groups"] is not None:
         options["groups"] = [tagged(label) for label in options["groups"]]
+    if options.get("kernel_params") is not None:
+        options["kernel_params"] = {key: plain(value) for key, value in options["kernel_params"].items()}
     for name in BY_COLUMN:
         if options.get(name) is not None:
             options[name] = pack_by_column(options[name])
@@ -295,6 +307,26 @@ def unpack_by_column(stored: Mapping[str, Any]) -> tuple | dict[Any, tuple]:
     if "all" in stored:
         return tuple(untagged(value) for value in stored["all"])
     return {untagged(column): tuple(untagged(value) for value in own) for column, own in stored["columns"]}
+
+
+TWIN_ARRAYS = ("landmarks", "whitening", "centre", "variance")
+
+
+def pack_twin(name: str, twin: Twin) -> dict[str, Any]:
+    if not isinstance(twin.kernel, str):
+        what = f"view {name!r} has the kernel {kernel_name(twin.kernel)!r}, a function, which a model file cannot hold"
+        raise ValueError(f"{what}. Fit with a kernel that has a name, such as 'rbf', to save the model.")
+    params = {key: plain(value) for key, value in twin.params.items()}
+    return {"name": name, "kernel": twin.kernel, "params": params, "n_seen": twin.n_seen, "precision": twin.precision}
+
+
+def unpack_twin(entry: Mapping[str, Any], arrays: Mapping[str, np.ndarray], width: int) -> Twin:
+    landmarks, whitening, centre, variance = (arrays[name] for name in TWIN_ARRAYS)
+    m = len(landmarks)
+    if landmarks.shape != (m, width) or whitening.shape != (m, m) or centre.shape != (m,) or variance.shape != (m,):
+        raise ModelFileError("the sizes of its kernel features do not fit together")
+    known = (str(entry["kernel"]), dict(entry["params"]))
+    return Twin(*known, landmarks, whitening, centre, variance, int(entry["n_seen"]), float(entry["precision"]))
 
 
 CODING_ARRAYS = ("observed_per_feature", "centre", "scale", "variance")

@@ -31,10 +31,11 @@ def write_mofa(fit: Fitted, path: str | Path) -> None:
         file["views/views"] = np.array(names, dtype=text)
         file["groups/groups"] = np.array([group.name for group in groups], dtype=text)
         for group in groups:
+            shares = 100 * group.r2[:, : len(names)]
             file[f"samples/{group.key}"] = np.array([str(label) for label in fit.index[group.rows]], dtype=text)
             file[f"expectations/Z/{group.key}"] = fit.factors[group.rows].T
-            file[f"variance_explained/r2_per_factor/{group.key}"] = 100 * group.r2[: fit.n_components].T
-            file[f"variance_explained/r2_total/{group.key}"] = 100 * group.r2[-1]
+            file[f"variance_explained/r2_per_factor/{group.key}"] = shares[: fit.n_components].T
+            file[f"variance_explained/r2_total/{group.key}"] = shares[-1]
         file["training_stats/elbo"] = fit.elbo_path
         file["training_stats/number_factors"] = np.full(len(fit.elbo_path), fit.n_components)
         kinds = [view.mofa_likelihood for view in fit.schema.types.values()]

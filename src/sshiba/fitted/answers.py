@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
@@ -14,7 +14,6 @@ import pandas as pd
 from ..core.arrays import to_numpy
 from ..core.coded import CodedView
 from ..core.devices import device_or_host
-from ..core.explained import influence
 from ..core.likelihoods import Likelihood
 from ..core.random import seed_sequence
 from ..core.sparse_rows import CentredSparse
@@ -33,6 +32,7 @@ from ..engines import Rows, make_rows
 from .draws import draw_rows
 from .fitted import Fitted
 from .inference import infer_factors, log_likelihood, predict_views, unweighted
+from .influences import influence
 from .sample_groups import labels_of
 
 logger = logging.getLogger("sshiba")
@@ -146,12 +146,8 @@ class Answers:
         (name,), column = self._targets({}, {}, target)
         codings = self.fit.schema.codings
         rows = None if column is None else [column]
-        found = influence(self.fit.posterior, self.fit.spec, self.fit.schema.place(name), rows)
-        return {
-            other: pd.Series(found[self.fit.schema.place(other)], index=codings[other].latent_index)
-            for other in codings
-            if other != name
-        }
+        found = influence(self.fit, name, rows)
+        return {other: pd.Series(found[other], index=codings[other].latent_index) for other in codings if other != name}
 
     def _views_of(self, data: dict[str, CodedView]) -> dict[str, CodedView]:
         """Rows without their covariates."""
@@ -184,7 +180,8 @@ class Answers:
         data, index = self.read(views, covariates)
         if len(index) == 0:
             return 0, 0.0
-        total = log_likelihood(self._rows(data, unweighted(self.fit.spec)), self.fit.posterior)
+        rows = self._rows(data, unweighted(self.fit.spec), twins=False)  # derived features have no density of their own
+        total = log_likelihood(rows, self.fit.posterior)
         return len(index), (total - self.fit.schema.log_jacobian(data)) / len(index)
 
     def sample(self, n: int = 1, random_state: int | None = None, covariates: Any = None) -> Any:
@@ -229,8 +226,16 @@ class Answers:
                 f"and {known} names of rows are in both. Name the rows as in the fit (--index)."
             )
 
-    def _rows(self, data: dict[str, CodedView], spec: ModelSpec | None = None) -> Rows:
-        """Some rows, in which the views that were not given are missing."""
+    def _rows(
+        self,
+        data: dict[str, CodedView],
+        spec: ModelSpec | None = None,
+        twins: bool = True,
+        asked: Collection[str] = (),
+    ) -> Rows:
+        """Some rows, in which the views that were not given are missing, and twins where they are not wanted; `asked`
+        are views whose holes are to be predicted.
+        """
         spec = spec or self.fit.spec
         n = len(next(iter(data.values())).target)
         device = device_or_host(self.fit.settings["device"], data.values())
@@ -241,7 +246,9 @@ class Answers:
             )
             return CodedView(nothing(n, view.n_features), np.zeros((n, 1), dtype=bool))
 
-        every = [data.get(view.name) or absent(view) for view in spec.views]
+        shown: dict[str, Any] = {**data}
+        shown = self.fit.schema.with_twins(shown, asked=asked) if twins else shown
+        every = [shown.get(view.name) or absent(view) for view in spec.views]
         every += [data[GROUPS]] if spec.n_groups else []
         return make_rows(every, spec, self.fit.n_components, engine="memory", device=device)
 
@@ -249,11 +256,18 @@ class Answers:
         self, data: dict[str, CodedView], names: Sequence[str], unknown: Mapping[str, np.ndarray] | None = None
     ) -> dict[str, tuple[np.ndarray, np.ndarray]]:
         """Values and standard deviations of some views, in the model's units; of `unknown` cells those of x itself."""
-        places = {name: self.fit.schema.place(name) for name in names}
-        cells = {places[name]: own for name, own in (unknown or {}).items()}
-        rows = self._rows(data)
-        found = predict_views(rows, self.fit.posterior, list(places.values()), self.fit.sharpness, unknown=cells)
-        return {name: found[place] for name, place in places.items()}
+        with_kernel = [name for name in names if name in self.fit.schema.twins]
+        out: dict[str, tuple[np.ndarray, np.ndarray]] = {}
+        for asked in ([name for name in names if name not in with_kernel], with_kernel):
+            if asked:
+                places = {name: self.fit.schema.place(name) for name in asked}
+                cells = {places[name]: own for name, own in (unknown or {}).items() if name in places}
+                rows = self._rows(data, asked=with_kernel if asked is with_kernel else ())
+                found = predict_views(
+                    rows, self.fit.posterior, list(places.values()), self.fit.sharpness, unknown=cells
+                )
+                out |= {name: found[place] for name, place in places.items()}
+        return out
 
     def _at_limits(self, data: dict[str, CodedView]) -> dict[str, np.ndarray]:
         """The cells of each view of which only a limit is known, (n, D)."""

@@ -9,12 +9,13 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from ..core.explained import effect_variances, feature_relevance
+from ..core.explained import effect_variances
 from ..core.predictive import noise_variance
 from ..core.state import ViewPosterior
 from ..data.coding import labelled_frame
 from ..fitting.restarts import Restart, best_place
 from .fitted import Fitted
+from .influences import relevance
 from .search import Candidate, Search
 
 WIDTH = 1.959964  # standard deviations on either side of a mean that hold 95 % of a normal distribution
@@ -66,7 +67,7 @@ def attributes(fit: Fitted) -> dict[str, Any]:
 def view_attributes(fit: Fitted, name: str) -> dict[str, Any]:
     """The fitted attributes of one view: arrays, or frames and series by name where the view was labelled."""
     place, coding = fit.schema.place(name), fit.schema.codings[name]
-    view, spec = fit.posterior.views[place], fit.spec.views[place]
+    view = fit.posterior.views[place]
     scale, learned = coding.scale[:, None], slice(fit.n_components)
     variance = np.maximum(view.w_second - view.w_mean**2, 0.0)
     by_feature_and_factor = {
@@ -76,7 +77,7 @@ def view_attributes(fit: Fitted, name: str) -> dict[str, Any]:
     by_feature = {
         "bias_": coding.centre + coding.scale * view.b_mean,
         "noise_std_": coding.scale * np.sqrt(noise_variance(view)),
-        "feature_relevance_": feature_relevance(view, spec),
+        "feature_relevance_": relevance(fit, name),
     }
     by_factor = {"factor_relevance_": 1 / view.alpha.mean}
     if not coding.is_labelled:
@@ -115,7 +116,7 @@ def search_table(search: Search) -> pd.DataFrame:
 
 def r2_table(fit: Fitted) -> pd.DataFrame:
     """Factors, and all of them, x views."""
-    return pd.DataFrame(fit.r2, index=fit.r2_names, columns=list(fit.schema.types))
+    return pd.DataFrame(fit.r2, index=fit.r2_names, columns=fit.schema.names)
 
 
 def activity_table(fit: Fitted) -> pd.DataFrame | None:
@@ -152,7 +153,7 @@ def r2_by_group_table(fit: Fitted) -> pd.DataFrame | None:
     rows = [list(fit.schema.group_names), [*fit.factor_names, "all"]]
     index = pd.MultiIndex.from_product(rows, names=[fit.schema.groups.name, None])
     shares = fit.r2_by_group.reshape(len(index), -1)
-    return pd.DataFrame(shares, index=index, columns=list(fit.schema.types))
+    return pd.DataFrame(shares, index=index, columns=fit.schema.names)
 
 
 def covariate_effects(fit: Fitted, standard: bool = False) -> pd.DataFrame | None:
@@ -190,6 +191,10 @@ def views_table(fit: Fitted) -> pd.DataFrame:
                 "explained": float(fit.r2[-1, place]),
             }
         )
+    for place, (name, twin) in enumerate(fit.schema.twins.items(), start=len(rows)):
+        missing, explained = 1 - twin.n_seen / len(fit.factors), float(fit.r2[-1, place])
+        own = {"view": fit.schema.twin_names[name], "type": "kernel features", "size": twin.width}
+        rows.append({**own, "missing": missing, "explained": explained})
     return pd.DataFrame(rows)
 
 

@@ -105,7 +105,7 @@ def make_fitted(
         schema=schema,
         spec=rows.spec,
         posterior=posterior,
-        sharpness=(1.0,) * len(schema.types),
+        sharpness=(1.0,) * len(rows.spec.views),
         index=index,
         factors=mean,
         factors_std=std,

@@ -15,7 +15,7 @@ from __future__ import annotations
 
 import time
 import warnings
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -116,8 +116,14 @@ class Search:
         return f"search, nats a hidden cell: {'; '.join(said)}. Taken: {self.choice.in_words()}"
 
 
-def candidates_for(search: Any, priors: Priors | None, keep: str | None) -> tuple[Candidate, ...]:
-    """Those that a search is to compare, given what the user has decided; the first is what is taken without one."""
+def candidates_for(
+    search: Any, priors: Priors | None, keep: str | None, kernels: bool = False
+) -> tuple[Candidate, ...]:
+    """Those that a search is to compare, given what the user has decided; the first is what is taken without one.
+
+    With kernels all factors stay unless the user says otherwise: few of them cannot tell what hundreds of features do.
+    """
+    keep = ALL if kernels and keep is None else keep
     if search is not None and not isinstance(search, str):
         return tuple(search)
     few, many = Candidate(priors or Priors(), FEWEST), Candidate(priors or ALL_PRIORS, ALL)
@@ -154,6 +160,14 @@ def n_operations(data: Sequence[CodedView], spec: ModelSpec, n_components: int) 
     return min(direct, gram)
 
 
+# (the user's views, places of those whose holes are asked for) -> all views of the model
+AddTwins = Callable[[Sequence[CodedView], Collection[int]], Sequence[CodedView]]
+
+
+def no_twins(views: Sequence[CodedView], asked: Collection[int] = ()) -> Sequence[CodedView]:
+    return views
+
+
 class OutOfTimeError(Exception):
     """A search that did not end in its time says nothing."""
 
@@ -170,10 +184,12 @@ def run_search(
     device: Device = HOST,
     callback: Callable[[Progress], object] | None = None,
     stop_requests: Sequence[int] = (),
+    add_twins: AddTwins = no_twins,
+    kernels: Sequence[int] = (),
 ) -> tuple[Search, Posterior] | None:
     """A short fit of each candidate to the same rows, and the end of the chosen one; None where too few are left to
     judge it, or where half of the time of the fit is not enough. A stop request raises KeyboardInterrupt: there is
-    nothing yet to be kept.
+    nothing yet to be kept. `add_twins` gives views with a kernel, at the places `kernels`, their twins.
 
     A candidate that keeps all factors starts from where the last one of that kind ended.
     """
@@ -190,8 +206,8 @@ def run_search(
     twice = n_test < ENOUGH_ROWS and n_operations(data, spec, n_components) < FEW_OPERATIONS
     order = rng.permutation(n_rows)
     parts = [order[i * n_test : (i + 1) * n_test] for i in range(2 if twice else 1)]
-    folds = [make_fold(data, part, spec, rng) for part in parts]
-    judged = [i for i in spec.learned if sum(fold.n_asked(i) for fold in folds) >= LEAST_HIDDEN]
+    folds = [make_fold(data, part, spec, rng, kernels) for part in parts]
+    judged = [i for i in spec.given if sum(fold.n_asked(i) for fold in folds) >= LEAST_HIDDEN]
     if not judged or any(not view.observed_rows.any() for fold in folds for view in fold.training):
         return None
     n_components = min(n_components, n_rows - n_test)
@@ -210,7 +226,8 @@ def run_search(
 
             found = []
             for place, fold in enumerate(folds):
-                rows = make_rows(fold.training, candidate.spec(make_spec), n_components, missing, engine, device=device)
+                training, own = add_twins(fold.training, ()), candidate.spec(make_spec)
+                rows = make_rows(training, own, n_components, missing, engine, device=device)
                 if few or not near:
                     along = rows.directions(n_components)
                     first = posterior_along(rows.spec, rows.groups, along, np.random.default_rng(seed))
@@ -219,7 +236,7 @@ def run_search(
                     start = StartingPoint(near[place], n_components, is_near=True)
                 posterior = run(rows, start, short, watch, stop_requests=stop_requests).state.posterior
                 check()
-                found.append((judge(posterior, rows.spec, fold, check), posterior))
+                found.append((judge(posterior, rows.spec, fold, check, add_twins), posterior))
             if not few:
                 near = [posterior for _, posterior in found]
             ends.append(found[0][1])
@@ -245,12 +262,18 @@ class Fold:
         return sum(int(question.hidden[i].sum()) for question in self.questions if i in question.hidden)
 
 
-def make_fold(data: Sequence[CodedView], test_rows: np.ndarray, spec: ModelSpec, rng: np.random.Generator) -> Fold:
+def make_fold(
+    data: Sequence[CodedView],
+    test_rows: np.ndarray,
+    spec: ModelSpec,
+    rng: np.random.Generator,
+    kernels: Sequence[int] = (),
+) -> Fold:
     is_test = np.zeros(len(data[0].target), dtype=bool)
     is_test[test_rows] = True
     test, training = ([view.take(np.flatnonzero(some)) for view in data] for some in (is_test, ~is_test))
     test = [view.to_host() for view in test]
-    return Fold(training, test, hide_in_turn(test, spec, rng))
+    return Fold(training, test, hide_in_turn(test, spec, rng, kernels))
 
 
 @dataclass(frozen=True)
@@ -261,15 +284,22 @@ class Question:
     hidden: dict[int, np.ndarray]
 
 
-def hide_in_turn(test: Sequence[CodedView], spec: ModelSpec, rng: np.random.Generator) -> list[Question]:
+def hide_in_turn(
+    test: Sequence[CodedView], spec: ModelSpec, rng: np.random.Generator, kernels: Sequence[int] = ()
+) -> list[Question]:
     """Each cell is asked for once: columns that are no labels in groups, then the views of labels, one at a time or in
     groups.
 
     A view of yes and no that is the only one has nothing but its own columns to be told from: these go in groups, too.
     Nothing of a sparse view is hidden, since it would have to be dense, nor are covariates, which are always known.
+    From views with a kernel others are to be told: where there are others, each of them is hidden as a whole, and these
+    are not.
     """
-    alone = len(spec.learned) == 1 and not spec.views[0].likelihood.whole_rows
-    dense = [i for i in spec.learned if not test[i].is_sparse]
+    alone = len(spec.given) == 1 and not spec.views[0].likelihood.whole_rows
+    dense = [i for i in spec.given if not test[i].is_sparse]
+    others = [i for i in dense if i not in kernels]
+    if kernels and others:
+        return [ask(test, {i: np.ones(1, dtype=bool)}) for i in others]
     by_column = [i for i in dense if alone or not spec.views[i].likelihood.labels]
     labels = [int(i) for i in rng.permutation([i for i in dense if i not in by_column])]
     group_of = {i: (rng.permutation(spec.views[i].n_features) + rng.integers(N_GROUPS)) % N_GROUPS for i in by_column}
@@ -291,14 +321,16 @@ def ask(test: Sequence[CodedView], columns: Mapping[int, np.ndarray]) -> Questio
 Losses = dict[int, np.ndarray]  # of each view that is judged, (n, D); NaN where a cell is not asked for
 
 
-def judge(posterior: Posterior, spec: ModelSpec, fold: Fold, check: Callable[[], None]) -> Losses:
+def judge(
+    posterior: Posterior, spec: ModelSpec, fold: Fold, check: Callable[[], None], add_twins: AddTwins = no_twins
+) -> Losses:
     """How far the predictions of hidden cells are from what they were; `check` may end it between two questions."""
     losses: Losses = {}
     for question in fold.questions:
-        rows = make_rows(question.shown, spec, posterior.n_components, engine="memory")
+        rows = make_rows(add_twins(question.shown, question.hidden), spec, posterior.n_components, engine="memory")
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", ConvergenceWarning)  # these rows are nobody's
-            predicted = predict_views(rows, posterior, list(question.hidden), (1.0,) * len(fold.test), ROUGH_Z, True)
+            predicted = predict_views(rows, posterior, list(question.hidden), (1.0,) * len(spec.views), ROUGH_Z, True)
         check()
         for i, hidden in question.hidden.items():
             found = spec.views[i].likelihood.losses(fold.test[i].target, *predicted[i])

@@ -8,13 +8,13 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from ..core.explained import feature_relevance
 from ..data.border import as_views
 from ..data.row_parts import holds_sources, row_parts
 from ..evaluate import Check, Stability, reliability
 from ..fitted.answers import Answers
 from ..fitted.describe import activity_table, covariate_effects, r2_table
 from ..fitted.fitted import Fitted, FittedModel, fitted_of
+from ..fitted.influences import relevance
 
 NO_GROUPS = "the model has no groups of samples: fit it with sample_groups=."
 LEVELS = np.linspace(0.05, 0.95, 19)  # of the intervals whose coverage is told
@@ -136,9 +136,7 @@ def feature_relevance_data(model: FittedModel, view: str) -> pd.DataFrame:
     """How relevant each feature of a view is, the most relevant first: feature, relevance, place."""
     fit = fitted_of(model)
     names = _names(fit, view)
-    place = fit.schema.place(view)
-    relevance = feature_relevance(fit.posterior.views[place], fit.spec.views[place])
-    table = pd.DataFrame({"feature": names, "relevance": relevance, "place": range(len(names))})
+    table = pd.DataFrame({"feature": names, "relevance": relevance(fit, view), "place": range(len(names))})
     return table.sort_values("relevance", ascending=False, kind="stable", ignore_index=True)
 
 

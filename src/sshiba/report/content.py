@@ -10,6 +10,7 @@ import pandas as pd
 
 from ..data.sampling import Sample
 from ..data.sparse_tables import SparseTable, is_sparse_view, read_sparse
+from ..data.wording import counted
 from ..evaluate import Check, scores_table
 from ..fitted.answers import Answers
 from ..fitted.describe import covariate_effects, inits_table, r2_table, views_table
@@ -35,7 +36,7 @@ def content(fit: Fitted, sample: Sample, checks: dict[str, Check] | None, fracti
         "convergence": {"words": sentences.convergence(fit), "paths": _paths(fit), **_restarts(fit)},
         "variance": {
             "words": sentences.variance(fit),
-            "views": [str(name) for name in fit.schema.types],
+            "views": [str(name) for name in fit.schema.names],
             "shares": rounded(numbers.variance_explained_data(fit)),
             "all": rounded(r2_table(fit).loc[["all"]])[0],
         },
@@ -84,9 +85,9 @@ def _views(fit: Fitted, table: pd.DataFrame) -> list[list[str]]:
     for row in table.to_dict(orient="records"):
         name = row["view"]
         kind = row["type"] + (f" (inferred: {inferred[name]})" if inferred.get(name) else "")
-        coding = fit.schema.codings[name]
-        kind += f"; {coding.scales_in_words}" if coding.scales_in_words else ""
-        size = coding.size_in_words
+        coding = fit.schema.codings.get(name)
+        kind += f"; {coding.scales_in_words}" if coding is not None and coding.scales_in_words else ""
+        size = counted(row["size"], "feature") if coding is None else coding.size_in_words
         lines.append([str(name), kind, size, f"{row['missing']:.1%}", f"{row['explained']:.1%}"])
     return lines
 

@@ -82,7 +82,7 @@ def search(found: Search) -> str:
 
 
 def variance(fit: Fitted) -> str:
-    names, r2, k = [str(name) for name in fit.schema.types], fit.r2, fit.n_components
+    names, r2, k = [str(name) for name in fit.schema.names], fit.r2, fit.n_components
     if r2[:k].max(initial=0.0) < NOTHING:
         return "No factor was found: what is seen of a row does not tell of its other cells."
     order = np.argsort(-r2[-1], kind="stable")[:MOST_NAMES]

@@ -29,6 +29,7 @@ from ..margin_choice import (
 from ..margins import DOMAINS, transform
 from ..sparse_tables import SparseTable, dense_if_small, refuse_odd, refuse_stored, standardise_stored, summarise
 from ..tensors import frames, standardise_there
+from ..twins import LANDMARKS, check_kernel
 from ..wording import counted, first_few, quoted
 from .number_checks import refuse_empty, warn_constant
 from .view import View
@@ -73,6 +74,15 @@ class Real(View):
     guess : "mean" or "median"
         What stands for all that is possible where a margin bends the scale: the mean, which has the smallest squared
         error, or the median, which has the smallest absolute one.
+    kernel : str or callable, optional
+        Beside the view a twin of it in features of a kernel, so that other views may depend on it in bent ways: "rbf",
+        any other kernel of scikit-learn by its name, or a function of two rows. What was a row's value is then also its
+        likeness to some landmarks among the training rows. The twin shows only in `r2_` and the report, as "x (rbf)". A
+        model with a function cannot be saved.
+    kernel_params : mapping, optional
+        Parameters of the kernel, of columns in standard deviations; without gamma the width is found on hidden cells.
+    landmarks : int
+        The most landmarks.
     """
 
     scale: bool = True
@@ -80,6 +90,9 @@ class Real(View):
     limits: Any = None
     margin: Any = None
     guess: str = "mean"
+    kernel: Any = None
+    kernel_params: Any = None
+    landmarks: int = LANDMARKS
 
     latent = False
     has_probabilities = False
@@ -119,6 +132,9 @@ class Real(View):
             raise ValueError(f"view {name!r}: noise must be 'feature' or 'view', not {self.noise!r}.")
         if self.guess not in ("mean", "median"):
             raise ValueError(f"view {name!r}: guess must be 'mean' or 'median', not {self.guess!r}.")
+        check_kernel(self.kernel, self.kernel_params, name)
+        if isinstance(self.landmarks, bool) or not isinstance(self.landmarks, int | np.integer) or self.landmarks < 2:
+            raise ValueError(f"view {name!r}: landmarks must be a whole number of 2 or more, not {self.landmarks!r}.")
         if self.weight > 1:
             raise ValueError(
                 f"view {name!r}: weight {self.weight:g} on a real view equals {self.weight:g} exact copies "
@@ -307,8 +323,8 @@ class Real(View):
         return total
 
     def without_sparse(self, value: Any, name: str) -> Any:
-        plain = self.limits is None and self.margin is None
-        return value if plain else dense_if_small(value, name, "Real with limits or a margin")
+        plain = self.limits is None and self.margin is None and self.kernel is None
+        return value if plain else dense_if_small(value, name, "Real with limits, a margin or a kernel")
 
     def learn_sparse(self, table: SparseTable, name: str) -> NumberSummary:
         refuse_odd(table, name, LARGEST)

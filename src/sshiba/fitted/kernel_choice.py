@@ -1,0 +1,180 @@
+"""How the kernel features of views are made: landmarks at random, width and precision by short fits and hidden cells.
+
+A kernel ridge regression has two numbers that decide how well it predicts: the width of the kernel, and the penalty.
+Here they are the width, a multiple of the median distance, and the precision of the twin. A few of each are compared
+on some of the rows, from a middle pair on to whatever neighbour predicts the other views better.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from ..core.coded import CodedView
+from ..core.devices import Device
+from ..core.spec import ModelSpec, Priors
+from ..core.start import posterior_along
+from ..core.streamed import AnyView
+from ..data.schema import Schema
+from ..data.twins import LEAST_SEEN, SAMPLE, enough_seen, has_width, learn_twin
+from ..data.types import Real
+from ..engines import make_rows
+from ..fitting.budget import FitOptions
+from ..fitting.loop import Progress, StartingPoint, run
+from .search import (
+    LEAST_HIDDEN,
+    ROUGH,
+    SHORT,
+    TEST_SHARE,
+    Candidate,
+    Fold,
+    Losses,
+    OutOfTimeError,
+    judge,
+    make_fold,
+    score,
+)
+
+MULTIPLES = (0.5, 1.0, 2.0)  # of the median distance between landmarks
+PRECISIONS = (1.0, 10.0, 100.0, 1e3, 1e4, 1e5)  # of kernel features with a mean variance of 1
+FIRST = (1.0, 100.0)  # where the comparison begins
+UNCOMPARED = (1.0, 1e3)  # where there is none
+COMPARED_ROWS = 1500  # at most
+ENOUGH_ROWS, FOLDS = 1000, 3  # with fewer rows so many folds, else one
+GAIN = 0.002  # nats a cell by which a neighbour must be better
+
+
+def kernel_views(schema: Schema) -> dict[str, Real]:
+    return {name: view for name, view in schema.types.items() if isinstance(view, Real) and view.kernel is not None}
+
+
+def with_learned_twins(
+    schema: Schema, rows: Mapping[str, CodedView], n_rows: int, multiple: float, precision: float
+) -> Schema:
+    """The schema with the twins of views with a kernel, learned from some rows in random order, of n_rows in all."""
+    twins = {}
+    for name, view in kernel_views(schema).items():
+        own = rows[name]
+        share = 1.0 if own.observed is None else float(enough_seen(own.observed, LEAST_SEEN).mean())
+        n_seen = round(share * n_rows)
+        options = (view.kernel, view.kernel_params, view.landmarks, own, n_seen)
+        twin = learn_twin(*options, multiple, precision)
+        if twin is None:
+            raise ValueError(f"view {name!r}: a kernel needs rows of which most cells are seen. Leave out kernel here.")
+        twins[name] = twin
+    found = replace(schema, twins=twins)
+    taken = [name for name in found.twin_names.values() if name in schema.types]
+    if taken:
+        raise ValueError(f"a view is called {taken[0]!r}, which is the name of kernel features here: rename it.")
+    return found
+
+
+@dataclass(frozen=True)
+class ShortFits:
+    """How the fits of the comparison are made."""
+
+    candidate: Candidate
+    n_components: Callable[[Schema, int], int]  # of rows
+    options: FitOptions
+    missing: str
+    engine: str
+    device: Device
+    watch: Callable[[Progress], object] | None = None
+    stop_requests: Sequence[int] = ()
+
+
+def learn_twins(
+    schema: Schema, data: Mapping[str, AnyView], seed: np.random.SeedSequence, fits: ShortFits | None
+) -> Schema:
+    """The twins, with the width and the precision that predict other views best; None: without a comparison."""
+    names = list(kernel_views(schema))
+    n_rows, rng = data[names[0]].n_rows, np.random.default_rng(seed)
+    useful = np.flatnonzero(np.all([data[name].observed_rows for name in names], axis=0))
+    places = rng.permutation(useful)[:SAMPLE]
+    wanted = data if fits is not None else {name: data[name] for name in names}
+    rows = {name: view.take(places).to_host() for name, view in wanted.items()}
+    multiple, precision = UNCOMPARED
+    if fits is not None:
+        compared = {name: view.take(np.arange(min(COMPARED_ROWS, len(places)))) for name, view in rows.items()}
+        multiple, precision = best_pair(schema, compared, rng, fits)
+    return with_learned_twins(schema, rows, n_rows, multiple, precision)
+
+
+def best_pair(
+    schema: Schema, rows: dict[str, CodedView], rng: np.random.Generator, fits: ShortFits
+) -> tuple[float, float]:
+    """Of a width and a precision: from the middle on to the best neighbour, as long as one is better."""
+    kernels = kernel_views(schema)
+    widths = MULTIPLES if any(has_width(view.kernel, view.kernel_params) for view in kernels.values()) else (1.0,)
+    folds = make_folds(schema, rows, rng)
+    if folds is None:
+        return UNCOMPARED
+    began, found = time.perf_counter(), {}
+
+    def value(pair: tuple[int, int]) -> float:
+        if pair not in found:
+            found[pair] = mean_score(schema, folds, fits, began, widths[pair[0]], PRECISIONS[pair[1]])
+        return found[pair]
+
+    here = (widths.index(FIRST[0]), PRECISIONS.index(FIRST[1]))
+    try:
+        while True:
+            steps = [(here[0] + a, here[1] + b) for a, b in ((0, 1), (0, -1), (1, 0), (-1, 0))]
+            near = [(i, j) for i, j in steps if 0 <= i < len(widths) and 0 <= j < len(PRECISIONS)]
+            best = max(near, key=value)
+            if value(best) <= value(here) + GAIN:
+                break
+            here = best
+    except OutOfTimeError:
+        here = max(found, key=lambda pair: found[pair], default=here)
+    return widths[here[0]], PRECISIONS[here[1]]
+
+
+def make_folds(schema: Schema, rows: dict[str, CodedView], rng: np.random.Generator) -> list[Fold] | None:
+    """Rows that are fitted and rows that judge; None where there is too little to judge by."""
+    data, n_rows = list(rows.values()), next(iter(rows.values())).n_rows
+    places = [schema.place(name) for name in kernel_views(schema)]
+    spec = schema.model_spec(n_rows, Candidate().priors, "exact")
+    n_test = int(TEST_SHARE * n_rows)
+    n_folds = 1 if n_rows >= ENOUGH_ROWS else FOLDS
+    parts = [np.arange(i * n_test, (i + 1) * n_test) for i in range(n_folds)]  # the rows are in random order
+    folds = [make_fold(data, part, spec, rng, places) for part in parts]
+    enough = any(sum(fold.n_asked(i) for fold in folds) >= LEAST_HIDDEN for i in range(len(data)))
+    seen = all(view.observed_rows.any() for fold in folds for view in fold.training)
+    return folds if enough and seen else None
+
+
+def mean_score(
+    schema: Schema, folds: Sequence[Fold], fits: ShortFits, began: float, multiple: float, precision: float
+) -> float:
+    """Nats a hidden cell, the mean over views: larger is better."""
+    limit = None if fits.options.max_time is None else fits.options.max_time / 3
+
+    def check() -> None:
+        if fits.stop_requests:
+            raise KeyboardInterrupt
+        if limit is not None and time.perf_counter() - began > limit:
+            raise OutOfTimeError
+
+    losses: Losses = {}
+    for fold in folds:
+        n_rows = fold.training[0].n_rows
+        own = with_learned_twins(schema, dict(zip(schema.types, fold.training)), n_rows, multiple, precision)
+
+        def make_spec(priors: Priors, own: Schema = own, n_rows: int = n_rows) -> ModelSpec:
+            return own.model_spec(n_rows, priors, fits.missing)
+
+        spec = fits.candidate.spec(make_spec)
+        k = fits.n_components(own, n_rows)
+        rows = make_rows(own.add_twins(fold.training), spec, k, fits.missing, fits.engine, device=fits.device)
+        first = posterior_along(spec, rows.groups, rows.directions(k), np.random.default_rng(0))
+        short = replace(fits.options, max_iter=SHORT, tol=ROUGH * fits.options.tol, trials=False, max_time=limit)
+        end = run(rows, StartingPoint(first, k), short, fits.watch, stop_requests=fits.stop_requests)
+        check()
+        for i, values in judge(end.state.posterior, spec, fold, check, own.add_twins).items():
+            losses[i] = np.concatenate([losses[i], values]) if i in losses else values
+    spec = schema.model_spec(1, Candidate().priors, "exact")
+    return float(np.mean([score(values, spec.views[i]) for i, values in losses.items()]))
