@@ -188,7 +188,7 @@ def unpack(header: dict[str, Any], arrays: dict[str, np.ndarray]) -> Fitted:
 
 def check_sizes(fit: Fitted, n_rows: int) -> None:
     """Every array has the size that its use expects: one of another size might be spread over features in silence."""
-    n_views, n_components = len(fit.schema.types), fit.posterior.n_components
+    n_views, n_components = len(fit.schema.names), fit.posterior.n_components
     n_known = 0 if fit.schema.covariates is None else fit.schema.covariates.width
     sizes = [
         ((len(fit.index),), (n_rows,)),
