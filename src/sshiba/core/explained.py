@@ -10,7 +10,6 @@ from .spec import ModelSpec, ViewSpec
 from .state import EFFECT_PRECISION, ColumnGroups, Gamma, Posterior, Stats, ViewPosterior
 from .w_moments import feature_gamma, weights_trace
 
-
 TIE = 1e-6  # share by which weights differ that count as equally large
 
 
