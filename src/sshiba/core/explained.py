@@ -12,6 +12,8 @@ from .spec import ModelSpec, ViewSpec
 from .state import EFFECT_PRECISION, ColumnGroups, Gamma, Posterior, Stats, ViewPosterior
 from .w_moments import feature_gamma, weights_trace
 
+TIE = 1e-6  # share by which weights differ that count as equally large
+
 
 def variance_explained(posterior: Posterior, stats: Stats, spec: ModelSpec) -> np.ndarray:
     """Share of each view's variance explained by each factor alone, and in a last row by all, (K + 1, M).
@@ -87,7 +89,9 @@ def order_factors(posterior: Posterior, stats: Stats, spec: ModelSpec) -> tuple[
         posterior = posterior.in_units(np.sqrt(np.diagonal(stats.zz)[:k] / stats.n))
     order = np.argsort(-shares[:k].sum(axis=1), kind="stable")
     weights = np.concatenate([view.w_mean for view in posterior.views])[:, order]
-    largest = weights[np.argmax(np.abs(weights), axis=0), np.arange(len(order))]
+    size = np.abs(weights)
+    first = np.argmax(size >= (1 - TIE) * size.max(axis=0, initial=0.0), axis=0)  # two classes have weights of one size
+    largest = weights[first, np.arange(len(order))]
     signs = np.where(largest < 0, -1.0, 1.0)
     return posterior.select_factors(order, signs), np.concatenate([shares[order], shares[k:]])
 
