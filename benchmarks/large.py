@@ -6,8 +6,8 @@
                                no case longer than that; the same command again goes on where each of them stopped
 
 The files are made on the spot and removed at the end, unless they are kept for the next call. Each case runs in a
-process of its own, whose anonymous resident memory is watched: what it takes itself, without the pages of files that the system
-keeps. What is found is added to FILE.json.
+process of its own, whose anonymous resident memory is watched: what it takes itself, without the pages of files that
+the system keeps. What is found is added to FILE.json.
 
 gram, direct, holes, labels   fits to convergence: complete numbers in Gram space and without it, with a tenth of the
                               cells missing, and beside 20 yes/no columns and one of five classes

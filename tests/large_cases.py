@@ -10,7 +10,7 @@ from typer.testing import CliRunner, Result
 
 from sshiba import cli
 from sshiba.core import machine
-from sshiba.data import source_formats
+from sshiba.data import parquet_files
 from sshiba.data.reading import read_training
 from sshiba.files import long_tables, opening
 
@@ -24,7 +24,7 @@ def everything_is_large(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(opening, "LONG", 1000)
     monkeypatch.setattr(opening, "PART", 4000)
     monkeypatch.setattr(long_tables, "PART_ROWS", 50)
-    monkeypatch.setattr(source_formats, "BATCH_BYTES", 4000)
+    monkeypatch.setattr(parquet_files, "BATCH_BYTES", 4000)
 
 
 def run(*words: object) -> Result:

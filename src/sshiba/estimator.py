@@ -130,8 +130,9 @@ class SSHIBA(BaseEstimator):
     max_time : float, optional
         Seconds for the whole fit.
     max_memory : str or float, optional
-        What the fit may take of memory: "4GB", "500MiB" or 4e9; by default 60 % of what the machine has free. Views
-        that do not fit are read again in each sweep, and q(x) of labels goes to a scratch file.
+        What the fit may take of memory, beyond what the process has already: "4GB", "500MiB" or 4e9; by default 60 %
+        of what the machine has free. Views that do not fit are read again in each sweep, and q(x) of labels goes to a
+        scratch file.
     verbose : int
         1 shows a progress bar.
 

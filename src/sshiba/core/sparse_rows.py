@@ -72,8 +72,7 @@ class CentredSparse:
         stop = max(start, stop)
         own = slice(self.matrix.indptr[start], self.matrix.indptr[stop])
         indptr = self.matrix.indptr[start : stop + 1] - self.matrix.indptr[start]
-        parts = (self.matrix.data[own], self.matrix.indices[own], indptr)
-        matrix = sparse.csr_array(parts, shape=(stop - start, self.shape[1]))
+        matrix = rows_of(self.matrix.data[own], self.matrix.indices[own], indptr, self.shape[1])
         return CentredSparse(matrix, self.shift, None if self.seen is None else self.seen[start:stop])
 
     def take(self, rows: np.ndarray) -> CentredSparse:
@@ -87,7 +86,7 @@ class CentredSparse:
             some = rows[start : start + step]
             chosen, own = whole[some[some >= 0]], slice(indptr[start], indptr[min(start + step, len(rows))])
             data[own], indices[own] = chosen.data, chosen.indices
-        matrix = sparse.csr_array((data, indices, indptr), shape=(len(rows), self.shape[1]))
+        matrix = rows_of(data, indices, indptr, self.shape[1])
         seen = there.astype(np.float64)
         if self.seen is not None:
             seen[there] = self.seen[rows[there]]
@@ -130,6 +129,13 @@ class CentredSparse:
         first = np.bincount(S.indices, S.data, self.shape[1])
         crossed = np.outer(first, self.shift)
         return (S.T @ S).toarray() - crossed - crossed.T + self.n_seen * np.outer(self.shift, self.shift)
+
+
+def rows_of(data: np.ndarray, indices: np.ndarray, indptr: np.ndarray, width: int) -> sparse.csr_array:
+    """A matrix of these very arrays: SciPy would copy those that are a small part of larger ones."""
+    matrix = sparse.csr_array((len(indptr) - 1, width), dtype=data.dtype)
+    matrix.data, matrix.indices, matrix.indptr = data, indices, indptr
+    return matrix
 
 
 def is_sparse(target: Any) -> bool:

@@ -105,8 +105,8 @@ def modalities(data: Any) -> dict[str, Any]:
 def matrix(data: Any, name: str, layer: str | None = None) -> pd.DataFrame | SparseTable | RowSource:
     """The matrix of a modality, or a layer, with its row and column names; in a file where it lies in one.
 
-    A sparse one stays so, in a scratch file where it lies in a file. Where some of its cells are missing it becomes a frame if it is small, and else is
-    refused when it is read.
+    A sparse one stays so, in a scratch file where it lies in a file. Where some of its cells are missing it becomes a
+    frame if it is small, and else is refused when it is read.
     """
     if layer is not None and layer not in data.layers:
         known = [key for key in data.layers if key is not None]  # newer versions count X among them, as None

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
 from itertools import accumulate
 from pathlib import Path
 from typing import Any
@@ -12,13 +11,13 @@ import numpy as np
 import pandas as pd
 
 from .dask_sources import DaskSource, array_source, on_cluster
+from .parquet_files import parquet_source
 from .sources import (
     ArraySource,
     Chunks,
     ChunkSource,
     FileArraySource,
     RowSource,
-    SourceError,
     WatchedFile,
     function_source,
     numbered,
@@ -26,7 +25,6 @@ from .sources import (
 from .wording import first_few
 
 ENDINGS = (".npy", ".parquet", ".zarr", ".h5", ".hdf5")
-BATCH_BYTES = 2**26  # of a Parquet file that are read at a time
 INSIDE = re.compile(r"(.+\.(?:h5|hdf5)):([^\\]+)", re.IGNORECASE)  # an array in a file: file.h5:name
 
 
@@ -118,55 +116,6 @@ def hdf5_source(path: Path, name: str, inside: str | None = None) -> RowSource:
             f"view {name!r}: {str(path)!r} holds the arrays {first_few(names, 10)}. Give one: {example!r}."
         )
     return ArraySource(arrays[names.index(wanted[0])], name)
-
-
-def parquet_source(path: Path, name: str) -> ChunkSource:
-    """A file, or a folder of files in the order of their names; rows come in batches."""
-    try:
-        from pyarrow import parquet
-    except ImportError as error:
-        raise ImportError(f"view {name!r} is Parquet, which needs: pip install 'sshiba[parquet]'.") from error
-    paths = sorted(path.glob("**/*.parquet")) if path.is_dir() else [path]
-    watched = [WatchedFile(str(one), name) for one in paths]
-    files = [parquet.ParquetFile(one) for one in paths]
-    schema = files[0].schema_arrow
-    for other in files[1:]:
-        if other.schema_arrow.names != schema.names:
-            raise ValueError(f"view {name!r}: the files in {str(path)!r} have different columns.")
-    outline = schema.empty_table().to_pandas()
-    groups = [
-        (i, k, file.metadata.row_group(k).num_rows) for i, file in enumerate(files) for k in range(file.num_row_groups)
-    ]
-    edges = np.array([0, *accumulate(n for _, _, n in groups)])
-    step = max(1, BATCH_BYTES // (8 * max(len(schema.names), 1)))
-
-    def chunks(row: int) -> Chunks:
-        first = max(int(np.searchsorted(edges, row, "right")) - 1, 0)
-        for (i, group, _), start in list(zip(groups, edges))[first:]:
-            for batch in _batches(files[i], step, group, watched[i]):
-                frame = batch.to_pandas()
-                if names is None:
-                    frame.index = pd.RangeIndex(int(start), int(start) + len(frame))
-                yield int(start), frame
-                start += len(frame)
-
-    names = None
-    if not isinstance(outline.index, pd.RangeIndex):
-        stored = [column for column in schema.names if column not in outline.columns]
-        parts = [file.read(columns=stored, use_pandas_metadata=True).to_pandas().index for file in files]
-        names = parts[0].append(parts[1:])
-    return ChunkSource(name, chunks, int(edges[-1]), outline, "frame", names)
-
-
-def _batches(file: Any, n_rows: int, group: int, watched: WatchedFile) -> Iterator[Any]:
-    """The rows of one group of a Parquet file, some at a time."""
-    try:
-        for batch in file.iter_batches(n_rows, row_groups=[group]):
-            watched.check()
-            yield batch
-    except (OSError, ValueError) as error:  # Arrow's are such
-        watched.check()
-        raise SourceError(f"view {watched.name!r}: {watched.path!r} can no longer be read: {error}.") from error
 
 
 def dask_source(value: Any, name: str) -> RowSource:

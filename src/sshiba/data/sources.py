@@ -7,7 +7,7 @@ import os
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from threading import Lock
-from typing import Any
+from typing import Any, Generic, TypeVar
 
 import numpy as np
 import pandas as pd
@@ -205,12 +205,11 @@ class WatchedFile:
 # ----------------------------------------------------------------------------------------------------- chunks
 
 Chunks = Iterator[tuple[int, pd.DataFrame]]  # each with the place of its first row
+Rows = TypeVar("Rows", pd.DataFrame, np.ndarray)
 
 
-class ChunkSource(RowSource):
-    """Rows that come in chunks, one after the other: of Parquet, of a Dask collection, or what a function yields.
-
-    The chunk at hand is kept, so that going through all rows reads each chunk once.
+class Cursor(Generic[Rows]):
+    """Goes through chunks of rows and keeps the one at hand, so that each is read once where all rows are asked for.
 
     Parameters
     ----------
@@ -218,6 +217,50 @@ class ChunkSource(RowSource):
         The chunks from the one on that has this row, or from an earlier one.
     can_skip : bool
         Does it begin there, and not with the first chunk of all?
+    """
+
+    def __init__(self, name: str, chunks: Callable[[int], Iterator[tuple[int, Rows]]], can_skip: bool = True) -> None:
+        self.chunks: Callable[[int], Iterator[tuple[int, Rows]]] = chunks
+        self.name, self.can_skip = name, can_skip
+        self.let_go()
+
+    def let_go(self) -> None:
+        """Keep no chunk."""
+        self._coming: Iterator[tuple[int, Rows]] = iter(())
+        self._current: tuple[int, Rows] | None = None
+
+    def parts(self, start: int, stop: int) -> list[Rows]:
+        """Rows that follow one another, of each chunk some."""
+        if self._is_elsewhere(start):
+            self._current = None  # one chunk at a time
+            self._coming = self.chunks(start)
+            self._current = next(self._coming, None)
+        parts: list[Rows] = []
+        at = start
+        while at < stop:
+            if self._current is None:
+                raise SourceError(f"view {self.name!r} has fewer rows than when its reading began.")
+            first, chunk = self._current
+            if at < first + len(chunk):
+                some = slice(at - first, stop - first)
+                parts.append(chunk.iloc[some] if isinstance(chunk, pd.DataFrame) else chunk[some])
+                at += len(parts[-1])
+            if at < stop:
+                self._current = next(self._coming, None)
+        return parts
+
+    def _is_elsewhere(self, row: int) -> bool:
+        """Is the row not in the chunk at hand, nor in one that comes soon?"""
+        if self._current is None or row < self._current[0]:
+            return True
+        first, chunk = self._current
+        return self.can_skip and row > first + 2 * len(chunk)
+
+
+class ChunkSource(RowSource):
+    """Rows that come in chunks, one after the other: of Parquet, of a Dask collection, or what a function yields.
+
+    `chunks` and `can_skip` are as for `Cursor`.
     """
 
     def __init__(
@@ -230,38 +273,17 @@ class ChunkSource(RowSource):
         index: pd.Index | None = None,
         can_skip: bool = True,
     ) -> None:
-        self.name, self.chunks, self.can_skip = name, chunks, can_skip
+        self.name, self.chunks = name, chunks
         self.n_rows, self.outline, self.container, self.index = n_rows, outline, container, index
         self._lock = Lock()
-        self._coming: Chunks = iter(())
-        self._current: tuple[int, pd.DataFrame] | None = None
+        self._frames = Cursor(name, chunks, can_skip)
 
     def read(self, start: int, stop: int) -> pd.DataFrame:
         with self._lock:
-            if self._is_elsewhere(start):
-                self._current = None  # one chunk at a time
-                self._coming = self.chunks(start)
-                self._current = next(self._coming, None)
-            parts, at = [], start
-            while at < stop:
-                if self._current is None:
-                    raise SourceError(f"view {self.name!r} has fewer rows than when its reading began.")
-                first, frame = self._current
-                if at < first + len(frame):
-                    parts.append(frame.iloc[at - first : stop - first])
-                    at += len(parts[-1])
-                if at < stop:
-                    self._current = next(self._coming, None)
+            parts = self._frames.parts(start, stop)
         if any(list(part.columns) != list(self.outline.columns) for part in parts):
             raise SourceError(f"view {self.name!r} has chunks with different columns.")
         return pd.concat(parts) if len(parts) > 1 else parts[0] if parts else self.outline
-
-    def _is_elsewhere(self, row: int) -> bool:
-        """Is the row not in the chunk at hand, nor in one that comes soon?"""
-        if self._current is None or row < self._current[0]:
-            return True
-        first, frame = self._current
-        return self.can_skip and row > first + 2 * len(frame)
 
 
 def function_source(function: Callable[[], Iterable[Any]], name: str) -> ChunkSource:

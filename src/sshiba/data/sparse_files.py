@@ -13,6 +13,7 @@ import numpy as np
 from scipy import sparse
 
 from ..core.scratch import RowsLostError, Scratch
+from ..core.sparse_rows import rows_of
 from .sources import SourceError
 
 CHUNK = 2**20  # stored cells that are copied at a time
@@ -85,4 +86,4 @@ def _room(dataset: Any, n_stored: int) -> tuple[np.ndarray, np.ndarray]:
 
 def _joined(room: tuple[np.ndarray, np.ndarray], counts: np.ndarray, shape: tuple[int, int]) -> sparse.csr_array:
     ends = np.concatenate([[0], np.cumsum(counts)]).astype(room[1].dtype)
-    return sparse.csr_array((room[0][: ends[-1]], room[1][: ends[-1]], ends), shape=shape)
+    return rows_of(room[0][: ends[-1]], room[1][: ends[-1]], ends, shape[1])

@@ -14,7 +14,7 @@ import pandas as pd
 from scipy import sparse
 
 from ..core.scratch import empty_like_kept
-from ..core.sparse_rows import CentredSparse
+from ..core.sparse_rows import CentredSparse, rows_of
 from .advice import DataError, DataTypeError, Problem, Remedy
 from .coding import EXACT_INTEGER, Coding
 from .learned import NumberSummary
@@ -208,8 +208,7 @@ def standardise_stored(table: SparseTable, coding: Coding, dtype: Any) -> tuple[
         cells /= coding.scale[columns]
         data[places] = cells
         farthest = max(farthest, float(np.abs(cells - shift[columns]).max()))
-    matrix = sparse.csr_array((data, rows.indices, rows.indptr), shape=table.shape)
-    return CentredSparse(matrix, shift), farthest
+    return CentredSparse(rows_of(data, rows.indices, rows.indptr, width), shift), farthest
 
 
 def is_small(table: SparseTable) -> bool:

@@ -8,11 +8,11 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
-from scipy import sparse
 
 from ...core.coded import CodedView, shrink_mask
 from ...core.likelihoods import Likelihood, Poisson
-from ...core.sparse_rows import CentredSparse
+from ...core.scratch import empty_like_kept
+from ...core.sparse_rows import CentredSparse, rows_of
 from ..advice import Remedy
 from ..cells import observed_mask, read_numbers, refuse_cells, standardise
 from ..coding import Coding, plain_names, unit_coding
@@ -111,7 +111,9 @@ class Count(View):
     def encode_sparse(self, table: SparseTable, name: str, coding: Coding, dtype: Any) -> CodedView:
         self._check_stored(table, name)
         rows = table.matrix.tocsr()
-        matrix = sparse.csr_array((rows.data.astype(dtype), rows.indices, rows.indptr), shape=table.shape)
+        data = empty_like_kept(rows.data, rows.data.shape, dtype)
+        data[...] = rows.data
+        matrix = rows_of(data, rows.indices, rows.indptr, table.shape[1])
         return CodedView(CentredSparse(matrix, np.zeros(table.shape[1])), None)
 
     def _check_stored(self, table: SparseTable, name: str) -> None:
