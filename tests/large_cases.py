@@ -12,6 +12,7 @@ from sshiba import cli
 from sshiba.core import machine
 from sshiba.data import parquet_files
 from sshiba.data.reading import read_training
+from sshiba.engines import factory
 from sshiba.files import long_tables, opening
 
 N = 240
@@ -25,6 +26,7 @@ def everything_is_large(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(opening, "PART", 4000)
     monkeypatch.setattr(long_tables, "PART_ROWS", 50)
     monkeypatch.setattr(parquet_files, "BATCH_BYTES", 4000)
+    monkeypatch.setattr(factory, "BLOCKS_IN_MEMORY", 1)  # else each row is a block
 
 
 def run(*words: object) -> Result:
@@ -87,4 +89,4 @@ def codings_of(given: Any, views: Any = None) -> Any:
 
 def options(*more: object) -> list[object]:
     """A short fit: that a long one ends as in memory is tested elsewhere."""
-    return ["--components", 4, "--max-memory", SMALL, "--max-time", 1, *more]
+    return ["--components", 4, "--max-memory", SMALL, "--max-time", 0.01, *more]

@@ -57,10 +57,10 @@ def undisturbed() -> SSHIBA:
 
 
 @pytest.fixture
-def short_patience() -> Iterator[None]:
-    quick = {"sshiba.patience": 4, "distributed.comm.timeouts.connect": "4s"}
-    with dask.config.set(quick):
-        yield
+def lose_patience() -> Iterator[Callable[[float], object]]:
+    """Called with the seconds to wait for an answer from now on; until then a machine may be as slow as it likes."""
+    with dask.config.set({"sshiba.patience": 120, "distributed.comm.timeouts.connect": "120s"}):
+        yield lambda s: dask.config.set({"sshiba.patience": s, "distributed.comm.timeouts.connect": f"{s}s"})
 
 
 def at_sweep(number: int, action: Callable[[], object]) -> Callable[[Progress], None]:
@@ -148,21 +148,27 @@ def separate_cluster(folder: Path) -> Iterator[tuple[str, list[subprocess.Popen]
             process.wait()
 
 
-@pytest.mark.usefixtures("short_patience")
-@pytest.mark.parametrize(("who", "said"), [(0, "the scheduler .* no longer answers"), (1, "no worker is left .*")])
-def test_all_are_lost(who: int, said: str, tmp_path: Path, undisturbed: SSHIBA) -> None:
-    """The best state is kept, also in the checkpoint, and goes on from there elsewhere."""
+SAID = ("the scheduler .* no longer answers", "no worker is left .*")
+
+
+@pytest.mark.parametrize("who", [0, 1])
+@pytest.mark.parametrize("how", [signal.SIGKILL, pytest.param(signal.SIGSTOP, marks=pytest.mark.slow)])
+def test_all_are_lost(
+    how: signal.Signals, who: int, tmp_path: Path, undisturbed: SSHIBA, lose_patience: Callable[[float], object]
+) -> None:
+    """Gone, or there and silent: the best state is kept, also in the checkpoint, and goes on from there elsewhere."""
     file = tmp_path / "kept.sshiba"
     with separate_cluster(tmp_path) as (scheduler_file, processes), Client(scheduler_file=scheduler_file) as client:
-        client.wait_for_workers(1, timeout=60)
+        client.wait_for_workers(1, timeout=300)
 
         def lose_it() -> None:
-            processes[who].kill()
-            while who == 0 and client.status != "closed":  # it gives up between two sweeps
+            lose_patience(4)
+            processes[who].send_signal(how)
+            while (how, who) == (signal.SIGKILL, 0) and client.status != "closed":  # it gives up between two sweeps
                 time.sleep(0.1)
 
         model = SSHIBA(**SETTINGS, engine="dask", callback=at_sweep(20, lose_it))
-        with pytest.raises(RowsLostError, match=said + r"\. The best state so far is kept: resume"):
+        with pytest.raises(RowsLostError, match=SAID[who] + r"\. The best state so far is kept: resume"):
             model.fit(VIEWS, checkpoint=file)
     kept = load(file)
     assert kept.n_iter_ == model.n_iter_ >= 20
@@ -172,14 +178,17 @@ def test_all_are_lost(who: int, said: str, tmp_path: Path, undisturbed: SSHIBA) 
 
 
 @pytest.mark.slow
-@pytest.mark.usefixtures("short_patience")
-def test_a_worker_that_no_longer_answers_is_left(undisturbed: SSHIBA) -> None:
-    """It is there, and silent."""
+def test_a_worker_that_no_longer_answers_is_left(undisturbed: SSHIBA, lose_patience: Callable[[float], object]) -> None:
+    """It is there, and silent; the other one, which may be slow, has all rows then."""
     with local_cluster() as (_, client):
         pid = next(iter(client.run(os.getpid).values()))
+
+        def silence() -> None:
+            os.kill(pid, signal.SIGSTOP)
+            lose_patience(20)
+
         try:
-            stop = at_sweep(20, lambda: os.kill(pid, signal.SIGSTOP))
-            found = SSHIBA(**SETTINGS, engine="dask", callback=stop).fit(VIEWS)
+            found = SSHIBA(**SETTINGS, engine="dask", callback=at_sweep(20, silence)).fit(VIEWS)
         finally:
             os.kill(pid, signal.SIGKILL)
     assert_same_end(found, undisturbed)
@@ -198,34 +207,58 @@ def lose(what: str, cluster: LocalCluster, client: Client, rng: random.Random) -
         kill(rng.sample(pids, 2 if what == "kill two" else 1))
 
 
+@pytest.fixture(scope="module")
+def lasting_cluster() -> Iterator[tuple[LocalCluster, Client]]:
+    with dask.config.set({"distributed.deploy.lost-worker-timeout": "1s"}), local_cluster(3) as both:
+        yield both
+
+
+@pytest.fixture
+def three_workers(lasting_cluster: tuple[LocalCluster, Client]) -> tuple[LocalCluster, Client]:
+    """As many as there were before the test that came before: who died or left is followed by another."""
+    cluster, client = lasting_cluster
+    cluster.scale(3)
+    while len(client.nthreads()) != 3:
+        time.sleep(0.5)
+        cluster.scale(3)
+    return lasting_cluster
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("seed", range(20))
 @pytest.mark.parametrize("what", ["kill", "kill two", "retire", "add"])
-def test_at_a_random_moment(what: str, seed: int, undisturbed: SSHIBA) -> None:
+def test_at_a_random_moment(
+    what: str, seed: int, three_workers: tuple[LocalCluster, Client], undisturbed: SSHIBA
+) -> None:
     """Three workers; it may happen while rows are sent, in the sweeps, or while their factors are inferred."""
     rng = random.Random(seed)
-    with local_cluster(3) as (cluster, client):
-        timer = threading.Timer(rng.uniform(0, 6), lose, (what, cluster, client, rng))
-        timer.start()
-        try:
-            found = SSHIBA(**SETTINGS, engine="dask").fit(VIEWS)
-        finally:
-            timer.join()
+    timer = threading.Timer(rng.uniform(0, 6), lose, (what, *three_workers, rng))
+    timer.start()
+    try:
+        found = SSHIBA(**SETTINGS, engine="dask").fit(VIEWS)
+    finally:
+        timer.join()
     assert_same_end(found, undisturbed)
     np.testing.assert_allclose(found.factors_, undisturbed.factors_, atol=1e-3)
 
 
 @pytest.mark.slow
-@pytest.mark.usefixtures("short_patience")
 @pytest.mark.parametrize("seed", range(20))
 @pytest.mark.parametrize("who", [0, 1])
-def test_all_are_lost_at_a_random_moment(who: int, seed: int, tmp_path: Path, undisturbed: SSHIBA) -> None:
+def test_all_are_lost_at_a_random_moment(
+    who: int, seed: int, tmp_path: Path, undisturbed: SSHIBA, lose_patience: Callable[[float], object]
+) -> None:
     rng, file = random.Random(seed), tmp_path / "kept.sshiba"
     sweep, later = rng.randint(2, undisturbed.n_iter_ - 5), rng.uniform(0, 0.1)
     with separate_cluster(tmp_path) as (scheduler_file, processes), Client(scheduler_file=scheduler_file) as client:
-        client.wait_for_workers(1, timeout=60)
+        client.wait_for_workers(1, timeout=300)
         timer = threading.Timer(later, processes[who].kill)
-        model = SSHIBA(**SETTINGS, engine="dask", callback=at_sweep(sweep, timer.start))
+
+        def lose_it() -> None:
+            timer.start()
+            lose_patience(4)
+
+        model = SSHIBA(**SETTINGS, engine="dask", callback=at_sweep(sweep, lose_it))
         with pytest.raises(RowsLostError, match="resume"):
             model.fit(VIEWS, checkpoint=file)
         timer.join()

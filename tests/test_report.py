@@ -83,7 +83,7 @@ def test_without_data_there_is_less_to_say(model: SSHIBA, tmp_path: Path) -> Non
 def test_ten_thousand_features_stay_small(tmp_path: Path) -> None:
     rng = np.random.default_rng(0)
     x = rng.standard_normal((60, 40)) @ rng.standard_normal((40, 10_000)) + rng.standard_normal((60, 10_000))
-    wide = SSHIBA(40, random_state=0, max_iter=3, prune_tol=0.0).fit({"x": x})
+    wide = SSHIBA(40, random_state=0, max_iter=3, prune_tol=0.0, search=None).fit({"x": x})
     wide.report(tmp_path / "wide.html", {"x": x}, fraction=0)
     assert (tmp_path / "wide.html").stat().st_size < 15e6
     parts = content(tmp_path / "wide.html")

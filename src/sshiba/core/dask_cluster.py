@@ -44,9 +44,13 @@ class Cluster:
             raise ValueError("engine='dask' needs a Client that is not asynchronous.")
         self.client = client
         self.address = str(client.scheduler_info()["address"])
-        self.patience = float(dask.config.get("sshiba.patience", PATIENCE))
         self._heard: dict[str, tuple[float, float]] = {}  # when a worker last spoke, by its scheduler and by our clock
         self.leaving: set[str] = set()  # workers that still answer, and will be gone soon
+
+    @property
+    def patience(self) -> float:
+        """As it is set now: it may be changed while a fit runs."""
+        return float(dask.config.get("sshiba.patience", PATIENCE))
 
     def workers(self) -> dict[str, int]:
         """The threads of each worker that answers: it spoke within the time of our patience, and takes tasks."""
