@@ -17,7 +17,7 @@ from ..engines.protocol import Rows
 from .budget import Budget, FitOptions
 from .sweep import State, sweep
 
-IDLE = 3.0  # nats
+IDLE = 3.0  # nats: a factor that adds less to the log-likelihood costs more, in W and z alike
 TRIAL_SWEEPS = 10  # what a model with a factor less gets to show that it is better
 BIRTH_SWEEPS = 20  # the same for a factor more
 CANDIDATES = 3  # weakest factors, each left out for trial at convergence
@@ -26,12 +26,13 @@ BIRTH_SCALE = 0.3  # of the random weights of a start
 
 def prune(state: State, spec: ModelSpec, options: FitOptions) -> State:
     """Drop the factors that explain less than `prune_tol` of every view; where as few are wanted as will do, also those
-    that bring too few nats to pay for their weights. The bound starts anew: the model changed.
+    that add too little to the log-likelihood to pay for their weights, which otherwise fade away over many sweeps. The
+    bound starts anew: the model changed.
     """
-    if state.stats is None or options.prune_tol == 0:
+    if state.stats is None:
         return state
     used = largest_share(state.posterior, state.stats) > options.prune_tol
-    if options.trials:
+    if options.trials and options.prune_tol > 0:
         used &= gained_nats(state.posterior, state.stats, spec) > IDLE
     return state if used.all() else keep_factors(state, np.flatnonzero(used))
 
