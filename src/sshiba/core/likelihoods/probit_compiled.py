@@ -396,8 +396,8 @@ def update_own_rows(
     target: np.ndarray, x: np.ndarray, y: np.ndarray, gain: np.ndarray, w: np.ndarray, places: np.ndarray
 ) -> tuple[np.ndarray, ...]:
     """As `probit_rows.update_rows`, of rows with a gain each, where threads are already over parts of them."""
-    arrays = (np.ascontiguousarray(v, dtype=np.float64) for v in (x, y, gain, w))
-    return _own_rows(np.asarray(target, dtype=np.int64), *arrays, places, grid(n_nodes(y.shape[1])), TABLE)
+    x, y, gain, w = (np.ascontiguousarray(v, dtype=np.float64) for v in (x, y, gain, w))
+    return _own_rows(np.asarray(target, dtype=np.int64), x, y, gain, w, places, grid(n_nodes(y.shape[1])), TABLE)
 
 
 def class_probabilities(y: np.ndarray, A: np.ndarray, std: np.ndarray, draws: np.ndarray) -> np.ndarray:
