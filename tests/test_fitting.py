@@ -3,6 +3,7 @@
 import gc
 import weakref
 from collections import Counter
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -17,6 +18,8 @@ from sshiba.engines import make_rows, memory
 from sshiba.fitting.budget import Budget, FitOptions
 from sshiba.fitting.loop import Fit, StartingPoint, run
 from sshiba.fitting.restarts import Restarts, best_place, run_restarts
+from sshiba.fitting.size import IDLE, prune
+from sshiba.fitting.sweep import State
 
 
 class CountedRows:
@@ -105,17 +108,17 @@ def test_trials_count_as_time(problem: Problem, monkeypatch: pytest.MonkeyPatch)
 def test_only_latent_views_settle_when_a_fit_goes_on(latent: bool, monkeypatch: pytest.MonkeyPatch) -> None:
     views = [Real(), Binary()] if latent else [Real(), Real(noise="view")]
     problem = make_problem(views, [6, 4], ["cells", "none"], n=30, n_components=3)
-    first = run(problem.rows, StartingPoint(problem.posterior, 3), FitOptions(max_iter=15, momentum=False))
+    first = run(problem.rows, StartingPoint(problem.posterior, 3), FitOptions(max_iter=7, momentum=False))
     settled, settle = [], memory.settle
     monkeypatch.setattr(memory, "settle", lambda *given, **options: settled.append(1) or settle(*given, **options))
     rows = CountedRows(problem.rows)
     start = StartingPoint(first.state.posterior, 3, tuple(first.path), first.n_sweeps)
-    again = run(rows, start, FitOptions(max_iter=20, momentum=False))
+    again = run(rows, start, FitOptions(max_iter=10, momentum=False))
     assert bool(settled) == latent
-    assert rows.calls["step"] == again.n_sweeps - first.n_sweeps == 5
-    assert again.path[:15] == first.path
+    assert rows.calls["step"] == again.n_sweeps - first.n_sweeps == 3
+    assert again.path[:7] == first.path
     if not latent:  # nothing was thrown away: to the last bit the way of a fit that was never stopped
-        whole = run(problem.rows, StartingPoint(problem.posterior, 3), FitOptions(max_iter=20, momentum=False))
+        whole = run(problem.rows, StartingPoint(problem.posterior, 3), FitOptions(max_iter=10, momentum=False))
         assert again.path == whole.path
 
 
@@ -165,3 +168,18 @@ def test_the_weakest_factor_is_the_one_the_likelihood_misses_least() -> None:
         assert nats[k] == pytest.approx(lost, rel=0.15)
     share = largest_share(fit.posterior, stats)
     assert np.argmin(nats) == np.argmax(share) == np.argmax(np.abs(fit.posterior.views[1].w_mean).sum(axis=0))
+
+
+def test_factors_that_add_too_few_nats_go_at_once_where_few_are_wanted() -> None:
+    problem = make_problem([Real(), Binary()], [6, 4], ["cells", "none"], n=60, n_components=3)
+    weak = np.array([1.0, 1.0, 0.02])
+    views = [replace(v, w_mean=v.w_mean * weak, w_second=v.w_second * weak**2) for v in problem.posterior.views]
+    posterior = replace(problem.posterior, views=tuple(views))
+    local, stats = problem.rows.step(posterior, problem.rows.start(posterior))
+    state = State(posterior, local, stats, 0.0)
+    nats = gained_nats(posterior, stats, problem.spec)
+    assert 0 < nats[2] < IDLE < nats[:2].min()
+    kept = prune(state, problem.spec, FitOptions()).posterior
+    np.testing.assert_array_equal(kept.views[0].w_mean, views[0].w_mean[:, :2])
+    for options in (FitOptions(trials=False), FitOptions(prune_tol=0.0)):
+        assert prune(state, problem.spec, options) is state

@@ -19,6 +19,7 @@ from sshiba import SSHIBA
 from sshiba.core import latent_step, local_step
 from sshiba.core.bound import elbo, rows_bound
 from sshiba.core.devices import HOST
+from sshiba.core.likelihoods import probit
 from sshiba.core.state import Posterior
 from sshiba.data.types import Binary, Categorical, Count, Ordinal, Real, View
 from sshiba.engines import make_rows
@@ -67,6 +68,27 @@ def test_the_bound_is_below_the_evidence_and_far_closer_than_mean_field(link: st
     assert exact - ours < {"probit": 0.5, "logit": 0.95}[link] * (
         exact - mean_field
     )  # Jaakkola and Jordan's bound is loose
+
+
+@pytest.mark.parametrize("n_classes", [2, 3, 9])
+def test_compiled_classes_of_rows_with_holes_equal_those_of_arrays(
+    n_classes: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Rows with and without a label, weights that count a view more than once, more classes than are compiled."""
+    if latent_step.compiled() is None:
+        pytest.skip("numba is not installed")
+    views: list[View] = [Real(), Categorical(weight=2.0), Categorical()]
+    problem = make_problem(views, [4, n_classes, 3], ["cells", "rows", "none"], n=40)
+    local = problem.rows.start(problem.posterior)
+    x, stats = problem.rows.step(problem.posterior, local)
+    monkeypatch.setattr(latent_step, "compiled", lambda: None)
+    monkeypatch.setattr(probit, "compiled", lambda: None)
+    expected_x, expected = problem.rows.step(problem.posterior, local)
+    np.testing.assert_allclose(x.x[0][1].mean, expected_x.x[0][1].mean, rtol=1e-9, atol=1e-9)
+    np.testing.assert_allclose(stats.zz, expected.zz, rtol=1e-10, atol=1e-10)
+    for own, other in zip(stats.views, expected.views):
+        for name in ("zz", "xz", "xx", "bound"):
+            np.testing.assert_allclose(getattr(own, name), getattr(other, name), rtol=1e-9, atol=1e-9)
 
 
 def test_cells_that_must_not_go_together_are_updated_one_by_one(monkeypatch: pytest.MonkeyPatch) -> None:

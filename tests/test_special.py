@@ -3,7 +3,8 @@
 import numpy as np
 import pytest
 
-from sshiba.core.arrays import FEW, inverse_lower, inverse_root
+from sshiba.core import arrays
+from sshiba.core.arrays import FEW, inverse_lower, inverse_positive, inverse_root
 
 
 @pytest.mark.parametrize("n_matrices", [FEW - 1, FEW + 3])
@@ -19,6 +20,26 @@ def test_roots_of_inverses(k: int, n_matrices: int) -> None:
     one, log_one = inverse_root(precision[0])
     np.testing.assert_allclose(one, root[0], rtol=1e-9, atol=1e-12)
     assert log_one == pytest.approx(logdet[0])
+
+
+@pytest.mark.parametrize("k", [0, 1, 2, 7, 31, 48, 49])
+@pytest.mark.parametrize("is_compiled", [True, False])
+def test_inverses_of_many_positive_matrices(k: int, is_compiled: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Of factors of very unequal size; four do not divide the number of matrices, and the largest are LAPACK's."""
+    if not is_compiled:
+        monkeypatch.setattr(arrays, "_compiled_inverse", lambda: None)
+    elif arrays._compiled_inverse() is None:
+        pytest.skip("numba is not installed")
+    rng = np.random.default_rng(k)
+    half = 10.0 ** rng.uniform(-3, 3, (FEW + 3, k, 1)) * rng.standard_normal((FEW + 3, k, k + 2))
+    precision = half @ half.transpose(0, 2, 1) + np.eye(k)
+    expected, log_expected = np.linalg.inv(precision), -np.linalg.slogdet(precision)[1]
+    found, logdet = inverse_positive(precision.copy())
+    scale = np.sqrt(np.diagonal(expected, axis1=1, axis2=2))
+    error = np.abs(found - expected) / (scale[:, :, None] * scale[:, None, :])
+    assert error.size == 0 or error.max() < 1e-8
+    np.testing.assert_array_equal(found, found.transpose(0, 2, 1) if is_compiled else found)
+    np.testing.assert_allclose(logdet, log_expected, rtol=1e-12, atol=1e-12)
 
 
 def test_inverses_of_bad_triangles_are_as_good_as_those_of_numpy() -> None:

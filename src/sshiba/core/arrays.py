@@ -119,8 +119,21 @@ def inverse_positive(matrices: Any) -> tuple[Any, Any]:
     kernels = cuda_kernels(matrices)
     if kernels is not None and matrices.shape[1]:
         return kernels.inverse_positive(matrices)
+    fast = _compiled_inverse() if type(matrices) is np.ndarray and matrices.dtype == np.float64 else None
+    if fast is not None and len(matrices) >= FEW and matrices.shape[1] <= fast.MOST_FACTORS:
+        return fast.inverse_positive(matrices)
     root, logdet = inverse_root(matrices)
     return root @ array_namespace(root).matrix_transpose(root), logdet
+
+
+@lru_cache(maxsize=1)
+def _compiled_inverse() -> ModuleType | None:
+    """Without numba none."""
+    try:
+        from . import inverse_compiled as found
+    except ImportError:
+        return None
+    return found
 
 
 def cuda_kernels(array: Any) -> ModuleType | None:

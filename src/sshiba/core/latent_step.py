@@ -21,12 +21,13 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from math import log, pi
+from types import ModuleType
 
 import numpy as np
 
 from .arrays import add_product, array_namespace, eye, move_by, place_rows, take_columns, to_numpy, zeros
 from .blocks import Block, LocalX, RowView
-from .likelihoods import XUpdate
+from .likelihoods import RowUpdate, XUpdate
 from .messages import Message, Messages
 from .state import Array, LatentX
 
@@ -260,6 +261,17 @@ def _finish_cells(view: LatentView, cells: XUpdate) -> LatentStep:
 
 def _infer_classes(view: LatentView, y: Array, each: bool) -> LatentStep:
     """q(x) of rows that are one observation each; tau is 1."""
+    xp, found = array_namespace(y), None
+    if view.gain.shape[0] > 1 and type(y) is np.ndarray:
+        w = view.message.w_mean / view.message.copies
+        found = view.message.likelihood.infer_own_rows(view.rows.target, view.x.mean, y, view.gain, w, view.rows.seen)
+    found = _infer_classes_of_arrays(view, y, each) if found is None else found
+    diagonal = xp.linalg.diagonal(xp.sum(found.cov, axis=0))
+    return LatentStep(LatentX(found.mean, xp.sum(found.mean**2, axis=0) + diagonal, xp.sum(found.bound)), cov=found.cov)
+
+
+def _infer_classes_of_arrays(view: LatentView, y: Array, each: bool) -> RowUpdate:
+    """<x> and its covariances are 0 in rows without a label."""
     xp, rows, copies = array_namespace(y), view.rows, view.message.copies
     own = view.gain.shape[0] > 1
 
@@ -273,11 +285,10 @@ def _infer_classes(view: LatentView, y: Array, each: bool) -> LatentStep:
     precision = eye(n_features, y) - told / copies
     present = some(rows.target), some(view.x.mean), some(y)
     found = view.message.likelihood.infer_rows(*present, precision, each or own)
-    mean, cov = found.mean, found.cov
-    if rows.seen is not None:
-        mean, cov = (place_rows(v, rows.seen, y.shape[0]) for v in (mean, cov))
-    diagonal = xp.sum(xp.sum(cov, axis=0) * eye(y.shape[1], y), axis=1)
-    return LatentStep(LatentX(mean, xp.sum(mean**2, axis=0) + diagonal, xp.sum(found.bound)), cov=cov)
+    if rows.seen is None:
+        return found
+    mean, cov = (place_rows(v, rows.seen, y.shape[0]) for v in (found.mean, found.cov))
+    return RowUpdate(mean, cov, found.bound)
 
 
 def _nothing(view: LatentView) -> LatentX:
@@ -299,13 +310,31 @@ def added_zz(view: LatentView, step: LatentStep) -> Array:
     return xp.reshape(step.var @ xp.reshape(outer, (outer.shape[0], -1)), (step.var.shape[0], *outer.shape[1:]))
 
 
-def added_sums(view: LatentView, step: LatentStep) -> tuple[Array, Array]:
-    """What the covariances of x add to Σ<zzᵀ>, (r, K, K), summed where rows share a gain; and to Σ<xzᵀ>, (D, K)."""
-    xp, gain = array_namespace(view.gain), view.gain
-    spread = step.var if step.cov is None else step.cov
+def pulled_by(view: LatentView, step: LatentStep) -> Array:
+    """Cov(x) g of each row, (n, D, K), or their sum, (1, D, K), where rows share a gain: Cov(x, z)."""
+    gain, spread = view.gain, step.var if step.cov is None else step.cov
     assert spread is not None
     if gain.shape[0] == 1 < spread.shape[0]:
-        spread = xp.sum(spread, axis=0, keepdims=True)
+        spread = array_namespace(gain).sum(spread, axis=0, keepdims=True)
     spread = spread / view.message.copies
-    pulled = spread[:, :, None] * gain if step.cov is None else spread @ gain
-    return xp.matrix_transpose(gain) @ pulled, xp.sum(pulled, axis=0)
+    return spread[:, :, None] * gain if step.cov is None else spread @ gain
+
+
+def add_sums(total: Array, view: LatentView, step: LatentStep) -> Array:
+    """Adds to `total`, (r, K, K), what the covariances of x add to Σ<zzᵀ>; returns what they add to Σ<xzᵀ>, (D, K)."""
+    xp, gain = array_namespace(view.gain), view.gain
+    fast = compiled() if step.cov is not None and gain.shape[0] > 1 and type(total) is np.ndarray else None
+    if fast is not None and gain.shape[1] <= fast.MOST_CLASSES:
+        return fast.add_spread(total, gain, step.cov, view.message.copies)
+    pulled = pulled_by(view, step)
+    total += xp.matrix_transpose(gain) @ pulled
+    return xp.sum(pulled, axis=0)
+
+
+def compiled() -> ModuleType | None:
+    """The compiled twin, or None without numba."""
+    try:
+        from . import spread_compiled
+    except ImportError:
+        return None
+    return spread_compiled

@@ -18,7 +18,7 @@ from .blocks import Block, LocalX, RowView, as_float, join_x, latent_x, rows_of_
 from .latent_step import (
     LatentStep,
     LatentView,
-    added_sums,
+    add_sums,
     added_zz,
     crowded_features,
     latent_view,
@@ -280,8 +280,7 @@ def sum_z(block: Block, z: Array, known: ZGivenX, spread: Spread) -> ZSums:
         z_rows, zz_rows = z, add_outer(known.cov, z)
     xz: list[Array] = [0.0] * len(block.views)
     for i, view, step in spread:
-        zz, xz[i] = added_sums(view, step)
-        zz_rows = zz_rows + zz
+        xz[i] = add_sums(zz_rows, view, step)
     return replace(sum_patterns(block, z_rows, zz_rows, known.logdet), xz=tuple(xz))
 
 

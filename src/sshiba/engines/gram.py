@@ -17,7 +17,7 @@ import numpy as np
 from ..core.arrays import array_namespace, zeros
 from ..core.blocks import Block, LocalX, as_float, latent_x
 from ..core.devices import HOST, Device
-from ..core.latent_step import added_sums, latent_view, step_x, update_view_x
+from ..core.latent_step import latent_view, pulled_by, step_x, update_view_x
 from ..core.local_step import XSums, ZGivenX, assemble, sum_patterns, z_covariance
 from ..core.messages import Messages
 from ..core.sparse_rows import is_sparse
@@ -207,7 +207,7 @@ def _latent_pass(
                 for i, view, step, a, b in zip(latent, views, steps, edges, edges[1:]):
                     latents[i] = step.x
                     if view.rows.present:
-                        pulled[a:b, :] = added_sums(view, step)[1]
+                        pulled[a:b, :] = pulled_by(view, step)[0, ...]
             else:
                 for i, y_i in zip(latent, predictors):
                     latents[i] = update_view_x(block.views[i], latent_x(old, i).xi, y_i, messages.views[i])

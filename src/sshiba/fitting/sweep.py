@@ -56,7 +56,7 @@ def sweep(rows: Rows, state: State, rotating: bool, hold_x: bool = False, moment
     if momentum and state.past is not None:
         ahead = extrapolate(state.posterior, state.past, state.n_ahead)
         new = sweep_once(rows, replace(state, posterior=ahead), rotating, hold_x, past)
-        if new.is_anew or new.bound >= state.bound - ROUNDING * new.size:
+        if new.is_anew or new.bound >= state.bound:  # a fall here need not be rounding, however small it is
             return replace(new, n_ahead=state.n_ahead + 1)
     new = sweep_once(rows, state, rotating, hold_x, past)
     if new.is_anew or new.bound >= state.bound - ROUNDING * new.size:

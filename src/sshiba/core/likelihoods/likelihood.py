@@ -106,6 +106,14 @@ class Likelihood(ABC):
         """
         raise NotImplementedError
 
+    def infer_own_rows(
+        self, target: np.ndarray, x: np.ndarray, y: np.ndarray, gain: np.ndarray, w: np.ndarray, seen: np.ndarray | None
+    ) -> RowUpdate | None:
+        """The same where each row has a gain, (n, D, K), hence the precision I − gain wᵀ; 0 but for the rows that are
+        `seen`, None for all. Where it is not compiled there is none.
+        """
+        return None
+
     @property
     def inferred(self) -> np.ndarray | None:
         """Of a latent view the features whose x may have to be inferred, (D,) bool; None: all."""

@@ -10,7 +10,7 @@ import numpy as np
 from ..arrays import arange, array_namespace
 from ..state import Array
 from .likelihood import CONFIDENT, SMALLEST, Likelihood, PredictiveX, RowUpdate, XUpdate
-from .probit_integrals import class_probabilities, few_class_probabilities, log_xi_and_step
+from .probit_integrals import class_probabilities, compiled, few_class_probabilities, log_xi_and_step
 from .probit_rows import update_rows
 
 
@@ -47,6 +47,15 @@ class MultinomialProbit(Likelihood):
         of the largest (bounded by row sums, and by 1), so that the step in m does not go too far.
         """
         return RowUpdate(*update_rows(target, x, y, precision, each))
+
+    def infer_own_rows(
+        self, target: np.ndarray, x: np.ndarray, y: np.ndarray, gain: np.ndarray, w: np.ndarray, seen: np.ndarray | None
+    ) -> RowUpdate | None:
+        fast = compiled()
+        if fast is None:
+            return None
+        places = np.arange(len(y)) if seen is None else seen
+        return RowUpdate(*fast.update_own_rows(target, x, y, gain, w, places))
 
     def start_y(self, target: Array, zeros: Array) -> Array:
         xp, n_classes = array_namespace(zeros), zeros.shape[1]

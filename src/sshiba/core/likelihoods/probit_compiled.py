@@ -283,6 +283,47 @@ def _add_covariance(
             cov[j, i] += hessian[j, i] + along[j] + along[i] + whole
 
 
+@numba.njit(fastmath=FUSED)
+def _room(n_classes: int, n_nodes: int) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
+    """To work in, for `_row`."""
+    square, vectors = np.empty((n_classes, n_classes)), np.empty((4, n_classes))
+    return square, vectors, np.empty(n_classes - 1), np.empty((n_classes + 1, n_nodes))
+
+
+@numba.njit(fastmath=FUSED)
+def _row(
+    t: int,
+    x: np.ndarray,
+    y: np.ndarray,
+    precision: np.ndarray,
+    mean: np.ndarray,
+    cov: np.ndarray,
+    grid: np.ndarray,
+    table: np.ndarray,
+    room: tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray],
+) -> float:
+    """The bound of a row of classes; writes <x>, and adds the covariance to `cov`."""
+    n_classes, (hessian, (m, k, step, sums), delta, work) = len(y), room
+    p, p_c, c = _row_form(x, y, precision, m, k, sums)
+    root = sqrt(p)
+    m *= root
+    if n_classes == 2:
+        log_xi, trace = _two_classes(m, t, step, hessian, table)
+    else:
+        log_xi = _integrate(m, t, step, hessian, grid, table, delta, work)
+        trace = _make_hessian(hessian, step, t)
+    quad, along = n_classes - 1 + trace, c
+    for j in range(n_classes):
+        mean[j] = (m[j] + step[j]) / root
+        along += k[j] * mean[j]
+        quad += step[j] ** 2
+    for j in range(n_classes):
+        mean[j] += along
+    constants = (n_classes - 1) * log(2 * pi / p) + log(2 * pi / p_c) + 1 + log(n_classes)
+    _add_covariance(hessian, p, p_c, k, sums, cov)
+    return log_xi + 0.5 * (constants + quad)
+
+
 @numba.njit(nogil=True, cache=True, fastmath=FUSED)
 def _rows(
     target: np.ndarray,
@@ -296,29 +337,36 @@ def _rows(
     """<x>, the covariances (their sum where `n_cov` is 1) and the bound of rows of classes."""
     n, n_classes = y.shape
     mean, cov, bound = np.empty((n, n_classes)), np.zeros((n_cov, n_classes, n_classes)), np.empty(n)
-    m, k, step, sums = np.empty(n_classes), np.empty(n_classes), np.empty(n_classes), np.empty(n_classes)
-    hessian = np.empty((n_classes, n_classes))
-    delta, work = np.empty(n_classes - 1), np.empty((n_classes + 1, grid.shape[1]))
+    room = _room(n_classes, grid.shape[1])
     for row in range(n):
-        t = target[row]
-        p, p_c, c = _row_form(x[row], y[row], precision[row if precision.shape[0] > 1 else 0], m, k, sums)
-        root = sqrt(p)
-        m *= root
-        if n_classes == 2:
-            log_xi, trace = _two_classes(m, t, step, hessian, table)
-        else:
-            log_xi = _integrate(m, t, step, hessian, grid, table, delta, work)
-            trace = _make_hessian(hessian, step, t)
-        quad, along = n_classes - 1 + trace, c
+        P, own = precision[row if len(precision) > 1 else 0], cov[row if n_cov > 1 else 0]
+        bound[row] = _row(target[row], x[row], y[row], P, mean[row], own, grid, table, room)
+    return mean, cov, bound
+
+
+@numba.njit(nogil=True, cache=True, fastmath=FUSED)
+def _own_rows(
+    target: np.ndarray,
+    x: np.ndarray,
+    y: np.ndarray,
+    gain: np.ndarray,
+    w: np.ndarray,
+    places: np.ndarray,
+    grid: np.ndarray,
+    table: np.ndarray,
+) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """The same of the rows at these places, each with a gain; all others are 0."""
+    n, n_classes = y.shape
+    mean, cov, bound = np.zeros((n, n_classes)), np.zeros((n, n_classes, n_classes)), np.empty(len(places))
+    room, P = _room(n_classes, grid.shape[1]), np.empty((n_classes, n_classes))
+    for number, row in enumerate(places):
         for j in range(n_classes):
-            mean[row, j] = (m[j] + step[j]) / root
-            along += k[j] * mean[row, j]
-            quad += step[j] ** 2
-        for j in range(n_classes):
-            mean[row, j] += along
-        constants = (n_classes - 1) * log(2 * pi / p) + log(2 * pi / p_c) + 1 + log(n_classes)
-        bound[row] = log_xi + 0.5 * (constants + quad)
-        _add_covariance(hessian, p, p_c, k, sums, cov[row if n_cov > 1 else 0])
+            for i in range(n_classes):
+                told = 0.0
+                for k in range(w.shape[1]):
+                    told += gain[row, j, k] * w[i, k]
+                P[j, i] = (1.0 if i == j else 0.0) - told
+        bound[number] = _row(target[row], x[row], y[row], P, mean[row], cov[row], grid, table, room)
     return mean, cov, bound
 
 
@@ -342,6 +390,14 @@ def update_rows(
 
     mean, cov, bound = zip(*in_chunks(job, len(y), y.size, MIN_CHUNK))
     return np.concatenate(mean), np.concatenate(cov) if each else np.sum(cov, axis=0), np.concatenate(bound)
+
+
+def update_own_rows(
+    target: np.ndarray, x: np.ndarray, y: np.ndarray, gain: np.ndarray, w: np.ndarray, places: np.ndarray
+) -> tuple[np.ndarray, ...]:
+    """As `probit_rows.update_rows`, of rows with a gain each, where threads are already over parts of them."""
+    x, y, gain, w = (np.ascontiguousarray(v, dtype=np.float64) for v in (x, y, gain, w))
+    return _own_rows(np.asarray(target, dtype=np.int64), x, y, gain, w, places, grid(n_nodes(y.shape[1])), TABLE)
 
 
 def class_probabilities(y: np.ndarray, A: np.ndarray, std: np.ndarray, draws: np.ndarray) -> np.ndarray:
