@@ -494,10 +494,21 @@ class SSHIBA(BaseEstimator):
         """
         return Answers(fitted_of(self)).predict_proba(views, target, use_target)
 
-    def impute(self, views: Any, return_std: bool = False, beyond_limits: bool = False) -> Any:
+    def impute(
+        self,
+        views: Any,
+        return_std: bool = False,
+        beyond_limits: bool = False,
+        n_draws: int | None = None,
+        random_state: Any = None,
+    ) -> Any:
         """The same dict or table, observed cells untouched and holes filled; with `return_std` also the deviations.
 
         `beyond_limits`: values at a limit (`Real(limits=...)`) are replaced, too, by their means beyond it.
+
+        `n_draws`: a list of so many completed data sets in the place of one, for multiple imputation. What is missing
+        is drawn from its predictive distribution given all that was seen: factors, weights and noise, then labels,
+        levels and counts as such.
 
         The standard deviation of an observed cell is 0; that of a filled label is that of "the label is right"; that
         of a level is in levels, counted 0, 1, 2 ...; in
@@ -507,7 +518,12 @@ class SSHIBA(BaseEstimator):
         polars and Arrow come back as such; MuData and AnnData as copies in which the holes of X are filled, and rows
         that a modality lacks are not added.
         """
-        return Answers(fitted_of(self)).impute(views, return_std, beyond_limits)
+        answers = Answers(fitted_of(self))
+        if n_draws is None:
+            return answers.impute(views, return_std, beyond_limits)
+        if return_std or beyond_limits:
+            raise ValueError("draws have no standard deviations, and none are made beyond limits: leave these out.")
+        return answers.draws(views, n_draws, random_state)
 
     def influence(self, target: Any) -> dict[str, pd.Series]:
         """How much each feature of the other views moves the prediction of a target: view -> Series, larger = more.
@@ -521,6 +537,17 @@ class SSHIBA(BaseEstimator):
     def score(self, views: Any, y: None = None) -> float:
         """Average over rows of a lower bound of log p(row), in nats and the user's units."""
         return Answers(fitted_of(self)).score(views)
+
+    def score_samples(self, views: Any) -> np.ndarray:
+        """The same of each row, (n,)."""
+        return Answers(fitted_of(self)).score_samples(views)
+
+    def from_factors(self, z: Any) -> dict[str, Any]:
+        """What rows with these factors, (n, K), are expected to hold: of each view means, or the most probable label.
+
+        The way back from `transform`.
+        """
+        return Answers(fitted_of(self)).from_factors(np.asarray(z, dtype=np.float64))
 
     def sample(self, n: int = 1, random_state: int | None = None) -> Any:
         """New rows from the posterior predictive: a dict of views; of one table a DataFrame, columns in its order.

@@ -131,6 +131,8 @@ def fills_in_kind(method: Callable[..., Any]) -> Callable[..., Any]:
         found = method(self, read, *args, **options)
         if isinstance(found, tuple):
             return _filled(found[0], views, read), _deviations(found[1], views)
+        if isinstance(found, list):  # several times the same data
+            return [_filled(one, views, read) for one in found]
         return _filled(found, views, read)
 
     return crossing

@@ -113,6 +113,6 @@ class Schema:
             views.append(one)
         return ModelSpec(tuple(views), mean_field=missing == "mean-field")
 
-    def log_jacobian(self, data: Mapping[str, CodedView]) -> float:
-        """log p(user's units) = log p(model's units) − this."""
+    def log_jacobian(self, data: Mapping[str, CodedView]) -> np.ndarray:
+        """log p(user's units) = log p(model's units) − this, of each row, (n,)."""
         return sum(self.types[name].log_jacobian(view, self.codings[name]) for name, view in data.items())

@@ -15,6 +15,7 @@ from ..core.coded import CodedView
 from ..core.devices import device_or_host
 from ..core.explained import influence
 from ..core.likelihoods import Likelihood
+from ..core.predictive import PredictiveView
 from ..core.random import seed_sequence
 from ..core.sparse_rows import CentredSparse
 from ..core.spec import ModelSpec, ViewSpec
@@ -28,9 +29,9 @@ from ..data.row_parts import by_parts, holds_sources, row_parts
 from ..data.sparse_tables import is_sparse_view, no_deviations, with_dense_columns
 from ..data.wording import first_few
 from ..engines import Rows, make_rows
-from .draws import draw_rows
+from .draws import draw_cells, draw_rows
 from .fitted import Fitted
-from .inference import infer_factors, log_likelihood, predict_views, unweighted
+from .inference import infer_factors, log_likelihood, log_likelihoods, predict_views, unweighted
 
 logger = logging.getLogger("sshiba")
 
@@ -90,6 +91,27 @@ class Answers:
             data = self._without_target(data, name, column)
         values, _ = self._predicted(data, [name])[name]
         return probabilities_to_user(self.fit.schema, name, values, index, column)
+
+    @fills_in_kind
+    def draws(self, views: Any, n_draws: int, random_state: Any = None) -> list[Any]:
+        """The same data several times, with what is missing drawn anew each time."""
+        if isinstance(n_draws, bool) or not isinstance(n_draws, int | np.integer) or n_draws < 1:
+            raise ValueError(f"n_draws must be a whole number of 1 or more, not {n_draws!r}.")
+        if holds_sources(views):
+            raise ValueError("draws are made of rows in memory: give some of the rows at a time (row_parts).")
+        given = self.given(views)
+        data, index = self.read(given)
+        rows, schema = self._rows(data), self.fit.schema
+        drawn = []
+        for seed in seed_sequence(random_state).spawn(int(n_draws)):
+            x = draw_cells(rows, self.fit.posterior, np.random.default_rng(seed), self.fit.sharpness)
+            cells = {name: x[schema.place(name)] for name in data}
+            filled = {
+                name: part if is_sparse_view(part) else fill(schema, name, part, cells[name], index)
+                for name, part in ((name, given[name]) for name in data)
+            }
+            drawn.append(merge_columns(views, filled, views) if is_one_table(views) else filled)
+        return drawn
 
     @fills_in_kind
     @by_parts
@@ -168,7 +190,30 @@ class Answers:
         if len(index) == 0:
             return 0, 0.0
         total = log_likelihood(self._rows(data, unweighted(self.fit.spec)), self.fit.posterior)
-        return len(index), (total - self.fit.schema.log_jacobian(data)) / len(index)
+        return len(index), (total - float(np.sum(self.fit.schema.log_jacobian(data)))) / len(index)
+
+    @by_parts
+    def score_samples(self, views: Any) -> np.ndarray:
+        """The bound on log p of each row, (n,): of numbers all at once, of rows with labels one by one."""
+        data, index = self.read(views)
+        spec, posterior = unweighted(self.fit.spec), self.fit.posterior
+        if all(not self._likelihood(name).latent and not coded.is_sparse for name, coded in data.items()):
+            total = log_likelihoods(self._rows(data, spec), posterior, self._every_view(data, spec))
+        else:
+            each = ({name: coded.take(np.array([row])) for name, coded in data.items()} for row in range(len(index)))
+            total = np.array([log_likelihood(self._rows(row, spec), posterior) for row in each])
+        return total - self.fit.schema.log_jacobian(data)
+
+    def from_factors(self, z: np.ndarray) -> dict[str, Any]:
+        """What rows with these factors, (n, K), are expected to hold: of each view means, or the most probable."""
+        fit, found = self.fit, {}
+        no_cov = np.zeros((1, fit.n_components, fit.n_components))
+        for name, place in ((name, fit.schema.place(name)) for name in fit.schema.types):
+            x = PredictiveView(fit.posterior.views[place]).x(z, no_cov).sharpened(fit.sharpness[place])
+            values, std = self._likelihood(name).predict(x)
+            mean, _ = self._in_users_units(name, self._likelihood(name).decide(values), std)
+            found[name] = to_user(fit.schema, name, mean, pd.RangeIndex(len(z)), whole=True, decoded=True)
+        return found
 
     def sample(self, n: int = 1, random_state: int | None = None) -> Any:
         if isinstance(n, bool) or not isinstance(n, int | np.integer) or n < 0:
@@ -206,17 +251,20 @@ class Answers:
     def _rows(self, data: dict[str, CodedView], spec: ModelSpec | None = None) -> Rows:
         """Some rows, in which the views that were not given are missing."""
         spec = spec or self.fit.spec
-        n = len(next(iter(data.values())).target)
         device = device_or_host(self.fit.settings["device"], data.values())
+        every = self._every_view(data, spec, device.is_host)
+        return make_rows(every, spec, self.fit.n_components, engine="memory", device=device)
+
+    @staticmethod
+    def _every_view(data: Mapping[str, CodedView], spec: ModelSpec, sparse: bool = False) -> list[CodedView]:
+        """All views of the model: those that were not given have nothing observed, `sparse` where they are numbers."""
+        n = len(next(iter(data.values())).target)
 
         def absent(view: ViewSpec) -> CodedView:
-            nothing = (
-                CentredSparse.nothing if device.is_host and not view.likelihood.latent else view.likelihood.empty_target
-            )
+            nothing = CentredSparse.nothing if sparse and not view.likelihood.latent else view.likelihood.empty_target
             return CodedView(nothing(n, view.n_features), np.zeros((n, 1), dtype=bool))
 
-        every = [data.get(view.name) or absent(view) for view in spec.views]
-        return make_rows(every, spec, self.fit.n_components, engine="memory", device=device)
+        return [data.get(view.name) or absent(view) for view in spec.views]
 
     def _predicted(
         self, data: dict[str, CodedView], names: Sequence[str], unknown: Mapping[str, np.ndarray] | None = None
