@@ -207,9 +207,8 @@ class Answers:
     def from_factors(self, z: np.ndarray) -> dict[str, Any]:
         """What rows with these factors, (n, K), are expected to hold: of each view means, or the most probable."""
         fit, found = self.fit, {}
-        no_cov = np.zeros((1, fit.n_components, fit.n_components))
         for name, place in ((name, fit.schema.place(name)) for name in fit.schema.types):
-            x = PredictiveView(fit.posterior.views[place]).x(z, no_cov).sharpened(fit.sharpness[place])
+            x = PredictiveView(fit.posterior.views[place]).given_z(z).sharpened(fit.sharpness[place])
             values, std = self._likelihood(name).predict(x)
             mean, _ = self._in_users_units(name, self._likelihood(name).decide(values), std)
             found[name] = to_user(fit.schema, name, mean, pd.RangeIndex(len(z)), whole=True, decoded=True)

@@ -25,8 +25,10 @@ class ColumnViews:
     series: frozenset[str]  # views of one column that are a Series
 
     @classmethod
-    def of(cls, X: Any, option: Mapping[str, Any] | None) -> ColumnViews:
+    def of(cls, X: Any, option: Mapping[str, Any] | None, numbers: Real) -> ColumnViews:
         """Arrays are numbers, one view unless `option` says more; frames are split by type, as SSHIBA does.
+
+        `numbers` is the type of views of numbers that the user does not name.
 
         `option` is view name -> columns, or (columns, type), or a type; columns as `ColumnTransformer` takes them:
         names, places, slices, masks, or a function of X.
@@ -35,7 +37,7 @@ class ColumnViews:
         if option is not None and not isinstance(option, Mapping):
             raise TypeError(f"views must be a dict of name to columns, not {type(option).__name__}.")
         if not is_frame and not option:
-            return cls({WHOLE: with_values(X)}, {WHOLE: Real()}, frozenset())
+            return cls({WHOLE: with_values(X)}, {WHOLE: numbers}, frozenset())
         frame = X if is_frame else pd.DataFrame(np.zeros((1, X.shape[1])))  # of an array the places are the names
         kept = with_values(X)
         wanted = {name: _names(given, frame, X, kept) for name, given in (option or {}).items()}
@@ -43,13 +45,13 @@ class ColumnViews:
             used = [place for own in wanted.values() if isinstance(own, tuple | list) for place in _columns(own)]
             rest = [place for place in kept if place not in used]
             places = {name: _columns(own) for name, own in wanted.items()} | ({WHOLE: rest} if rest else {})
-            types = {name: own[1] if isinstance(own, tuple) else Real() for name, own in wanted.items()}
-            return cls(places, types | ({WHOLE: Real()} if rest else {}), frozenset())
+            types = {name: own[1] if isinstance(own, tuple) else numbers for name, own in wanted.items()}
+            return cls(places, types | ({WHOLE: numbers} if rest else {}), frozenset())
         split = split_training(frame.iloc[:, kept], wanted)
         names = {name: _column_names(part) for name, part in split.views.items()}
         places = {name: list(map(int, frame.columns.get_indexer(own))) for name, own in names.items()}
         series = frozenset(name for name, part in split.views.items() if isinstance(part, pd.Series))
-        return cls(places, split.types, series)
+        return cls(places, split.types | dict.fromkeys(split.reasons, numbers), series)
 
     def split(self, X: Any) -> dict[str, Any]:
         """The views of a table of the same columns."""

@@ -13,6 +13,7 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 
 from ..core.spec import Priors
 from ..data.border import library_of
+from ..data.types import Real
 from ..estimator import SSHIBA
 from ..fitted.search import Candidate
 from ..fitting.loop import Progress
@@ -57,6 +58,7 @@ class OneTableModel(BaseEstimator):
     verbose: int = 0
 
     _takes_sparse: ClassVar[bool] = True
+    _numbers: ClassVar[Real] = Real()  # the type of views of numbers that are not named
 
     def __sklearn_tags__(self) -> Tags:
         tags = super().__sklearn_tags__()
@@ -81,7 +83,7 @@ class OneTableModel(BaseEstimator):
 
     def _fit_model(self, X: Any, target: Mapping[str, tuple[Any, Any]] | None = None) -> SSHIBA:
         """Fit SSHIBA to the views of X, which was read, and to views beside it: name -> (values, type)."""
-        self.columns_ = ColumnViews.of(X, self.views)
+        self.columns_ = ColumnViews.of(X, self.views, self._numbers)
         target = target or {}
         views = self.columns_.split(X) | {name: values for name, (values, _) in target.items()}
         types = self.columns_.types | {name: view for name, (_, view) in target.items()}

@@ -14,13 +14,25 @@ from sklearn.utils import Tags, assert_all_finite, check_array, check_consistent
 from sklearn.utils.multiclass import check_classification_targets
 
 from ..data.types import Binary, Categorical, Real
+from ..fitted.search import ALL
 from .one_table import OneTableModel, plain
 
 TARGET = "y (target)"  # the view that y is; no view of X is called so
+TO_PREDICT = Real(noise="view")  # one noise for all columns of X, so that no factor is spent on one of them
 
 
 @dataclass(kw_only=True, eq=False, repr=False)
-class SSHIBAClassifier(ClassifierMixin, OneTableModel):
+class SupervisedModel(OneTableModel):
+    """Defaults that predict y: all factors that explain anything, without a search."""
+
+    keep: str | None = ALL
+    search: Any = None
+
+    _numbers = TO_PREDICT
+
+
+@dataclass(kw_only=True, eq=False, repr=False)
+class SSHIBAClassifier(ClassifierMixin, SupervisedModel):
     """Classes predicted from a table X with gaps; rows without a label help.
 
     Parameters
@@ -112,7 +124,7 @@ def _yes_no(labels: np.ndarray, absent: np.ndarray) -> np.ndarray:
 
 
 @dataclass(kw_only=True, eq=False, repr=False)
-class SSHIBARegressor(RegressorMixin, OneTableModel):
+class SSHIBARegressor(RegressorMixin, SupervisedModel):
     """Numbers predicted from a table X with gaps, with their standard deviations; rows without a target help.
 
     Parameters
