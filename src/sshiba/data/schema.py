@@ -115,4 +115,4 @@ class Schema:
 
     def log_jacobian(self, data: Mapping[str, CodedView]) -> np.ndarray:
         """log p(user's units) = log p(model's units) − this, of each row, (n,)."""
-        return sum(self.types[name].log_jacobian(view, self.codings[name]) for name, view in data.items())
+        return np.sum([self.types[n].log_jacobian(view, self.codings[n]) for n, view in data.items()], axis=0)

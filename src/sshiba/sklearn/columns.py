@@ -49,7 +49,7 @@ class ColumnViews:
             return cls(places, types | ({WHOLE: numbers} if rest else {}), frozenset())
         split = split_training(frame.iloc[:, kept], wanted)
         names = {name: _column_names(part) for name, part in split.views.items()}
-        places = {name: list(map(int, frame.columns.get_indexer(own))) for name, own in names.items()}
+        places = {name: list(map(int, frame.columns.get_indexer(pd.Index(own)))) for name, own in names.items()}
         series = frozenset(name for name, part in split.views.items() if isinstance(part, pd.Series))
         return cls(places, split.types | dict.fromkeys(split.reasons, numbers), series)
 
@@ -66,7 +66,8 @@ class ColumnViews:
                 out[:, places] = part
                 continue
             for j, place in enumerate(places):
-                out.isetitem(place, part if isinstance(part, pd.Series) else part.iloc[:, j])
+                column = part if isinstance(part, pd.Series) else part.iloc[:, j]
+                out.isetitem(place, column.array)
         return out
 
     def _part(self, X: Any, name: str, places: list[int]) -> Any:
@@ -78,9 +79,9 @@ class ColumnViews:
 def with_values(X: Any) -> list[int]:
     """The places of the columns that hold any value; those of a sparse matrix all do."""
     if isinstance(X, pd.DataFrame):
-        found = X.notna().any().to_numpy()
+        found = np.asarray(X.notna().any(), dtype=bool)
     elif isinstance(X, np.ndarray):
-        found = ~np.isnan(X).all(axis=0)
+        found = np.asarray(~np.isnan(X).all(axis=0))
     else:
         found = np.ones(X.shape[1], dtype=bool)
     if not found.any():
@@ -105,7 +106,7 @@ def column_places(key: Any, columns: pd.Index) -> list[int]:
     if isinstance(key, slice):
         by_name = isinstance(key.start, str) or isinstance(key.stop, str)
         return [int(place) for place in every[columns.slice_indexer(key.start, key.stop) if by_name else key]]
-    wanted = [key] if isinstance(key, str | int | np.integer) else list(key)
+    wanted: list[Any] = [key] if isinstance(key, str | int | np.integer) else list(key)
     if wanted and all(isinstance(one, bool | np.bool_) for one in wanted):
         if len(wanted) != len(columns):
             raise ValueError(f"a mask of columns must have {len(columns)} entries, not {len(wanted)}.")

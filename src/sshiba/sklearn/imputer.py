@@ -66,8 +66,9 @@ class SSHIBAImputer(TransformerMixin, OneTableModel):
             out = out[:, kept]
             return out if self.indicator_ is None else np.hstack([out, self.indicator_.transform(_gaps(table))])
         for place in np.flatnonzero(self.is_empty_):
-            if pd.api.types.is_numeric_dtype(out.dtypes.iloc[place]):
-                out.isetitem(place, out.iloc[:, place].fillna(0))
+            column = out.iloc[:, int(place)]
+            if pd.api.types.is_numeric_dtype(column.dtype):
+                out.isetitem(int(place), column.fillna(0).array)
         out = out.iloc[:, kept]
         if self.indicator_ is not None:
             names = self.get_feature_names_out()[len(kept) :]
@@ -85,7 +86,7 @@ class SSHIBAImputer(TransformerMixin, OneTableModel):
     @property
     def _kept(self) -> np.ndarray:
         """The columns that come back, (D,) bool."""
-        return np.ones_like(self.is_empty_) if self.keep_empty_features else ~self.is_empty_
+        return np.asarray(self.keep_empty_features | ~self.is_empty_)
 
     def _how(self) -> dict[str, Any]:
         if not self.sample_posterior:

@@ -64,7 +64,7 @@ class SSHIBAClassifier(ClassifierMixin, SupervisedModel):
         labels, absent = self._read_labels(y)
         check_consistent_length(X, labels)
         if labels.ndim == 2:
-            self.classes_ = [np.array([0, 1])] * labels.shape[1]
+            self.classes_: Any = [np.array([0, 1])] * labels.shape[1]
             self._fit_model(X, {TARGET: (_yes_no(labels, absent), Binary())})
             return self
         self.classes_, codes = np.unique(labels[~absent], return_inverse=True)
