@@ -230,3 +230,20 @@ def test_a_sparse_matrix_is_an_x_too() -> None:
     dense, thin = np.where(X > 2, X, 0), sparse.csr_matrix(np.where(X > 2, X, 0))
     a, b = (SSHIBAClassifier(random_state=0, n_components=5).fit(x, y).predict_proba(x) for x in (dense, thin))
     np.testing.assert_allclose(a, b, atol=1e-6)
+
+
+def test_sshiba_itself_takes_one_array_behind_a_scaler() -> None:
+    X = load_wine(return_X_y=True)[0]
+    X[3, 4] = np.nan
+    line = make_pipeline(StandardScaler(), SSHIBA(5, random_state=0, search=None)).fit(X)
+    model = line[-1]
+    assert list(model.views_) == ["X"]
+    assert line.transform(X).shape == (len(X), model.n_components_)
+    scaled = line[0].transform(X)
+    filled, std = model.impute(scaled, return_std=True)
+    assert isinstance(filled, np.ndarray)
+    assert np.isfinite(filled).all()
+    assert std[3, 4] > 0 == std[3, 3]
+    assert model.score(scaled) == pytest.approx(model.score({"X": scaled}))
+    thin = sparse.csr_matrix(np.nan_to_num(scaled))
+    assert SSHIBA(2, random_state=0).fit(thin).transform(thin).shape == (len(X), 2)

@@ -199,12 +199,12 @@ class SSHIBA(BaseEstimator):
 
         Parameters
         ----------
-        views : dict of arrays, DataFrames or Series; or one DataFrame, MuData or AnnData
+        views : dict of arrays, DataFrames or Series; or one DataFrame, array, MuData or AnnData
             Frames of pandas (aligned by index), polars or Arrow (row by row). NaN, None, NA and null are missing. One
             DataFrame is split by type: numbers, 0 / 1, and each column of labels a view of its own; or as `views` says,
-            {"blood": ["hb", "wbc"], "sex": Categorical()}. An array may be a tensor of PyTorch or CuPy, or a sparse
-            matrix of SciPy: real numbers, 0 where nothing is stored, and never made dense. Rows that are not in memory
-            are read when they are needed: a memory-mapped array, one of HDF5 or Zarr, a Dask array or DataFrame, the
+            {"blood": ["hb", "wbc"], "sex": Categorical()}. One array alone is the view "X". An array may be a tensor of
+            PyTorch or CuPy, or a sparse matrix of SciPy: real numbers, 0 where nothing is stored, and never made dense.
+            Rows that are not in memory are read when they are needed: a memory-mapped array, one of HDF5 or Zarr, a Dask array or DataFrame, the
             path of a .npy, .parquet, .zarr or .h5 file or of a folder of Parquet files, or a function that yields
             chunks of rows each time that it is called.
         y : ignored
