@@ -204,9 +204,9 @@ class SSHIBA(BaseEstimator):
             DataFrame is split by type: numbers, 0 / 1, and each column of labels a view of its own; or as `views` says,
             {"blood": ["hb", "wbc"], "sex": Categorical()}. One array alone is the view "X". An array may be a tensor of
             PyTorch or CuPy, or a sparse matrix of SciPy: real numbers, 0 where nothing is stored, and never made dense.
-            Rows that are not in memory are read when they are needed: a memory-mapped array, one of HDF5 or Zarr, a Dask array or DataFrame, the
-            path of a .npy, .parquet, .zarr or .h5 file or of a folder of Parquet files, or a function that yields
-            chunks of rows each time that it is called.
+            Rows that are not in memory are read when they are needed: a memory-mapped array, one of HDF5 or Zarr, a
+            Dask array or DataFrame, the path of a .npy, .parquet, .zarr or .h5 file or of a folder of Parquet files, or
+            a function that yields chunks of rows each time that it is called.
         y : ignored
         checkpoint : path, optional
             Save the best state so far in this file every `checkpoint_minutes`; restarts then run one after another.
