@@ -219,14 +219,14 @@ class SSHIBA(BaseEstimator):
 
         Parameters
         ----------
-        views : dict of arrays, DataFrames or Series; or one DataFrame, MuData or AnnData
+        views : dict of arrays, DataFrames or Series; or one DataFrame, array, MuData or AnnData
             Frames of pandas (aligned by index), polars or Arrow (row by row). NaN, None, NA and null are missing. One
             DataFrame is split by type: numbers, 0 / 1, and each column of labels a view of its own; or as `views` says,
-            {"blood": ["hb", "wbc"], "sex": Categorical()}. An array may be a tensor of PyTorch or CuPy, or a sparse
-            matrix of SciPy: real numbers, 0 where nothing is stored, and never made dense. Rows that are not in memory
-            are read when they are needed: a memory-mapped array, one of HDF5 or Zarr, a Dask array or DataFrame, the
-            path of a .npy, .parquet, .zarr or .h5 file or of a folder of Parquet files, or a function that yields
-            chunks of rows each time that it is called.
+            {"blood": ["hb", "wbc"], "sex": Categorical()}. One array alone is the view "X". An array may be a tensor of
+            PyTorch or CuPy, or a sparse matrix of SciPy: real numbers, 0 where nothing is stored, and never made dense.
+            Rows that are not in memory are read when they are needed: a memory-mapped array, one of HDF5 or Zarr, a
+            Dask array or DataFrame, the path of a .npy, .parquet, .zarr or .h5 file or of a folder of Parquet files, or
+            a function that yields chunks of rows each time that it is called.
         y : ignored
         checkpoint : path, optional
             Save the best state so far in this file every `checkpoint_minutes`; restarts then run one after another.
@@ -561,12 +561,22 @@ class SSHIBA(BaseEstimator):
         return Answers(fitted_of(self)).predict_proba(views, target, use_target, covariates)
 
     def impute(
-        self, views: Any, return_std: bool = False, beyond_limits: bool = False, covariates: str | None = None
+        self,
+        views: Any,
+        return_std: bool = False,
+        beyond_limits: bool = False,
+        covariates: str | None = None,
+        n_draws: int | None = None,
+        random_state: Any = None,
     ) -> Any:
         """The same dict or table, observed cells untouched and holes filled; with `return_std` also the deviations.
 
         `beyond_limits`: values at a limit (`Real(limits=...)`) are replaced, too, by their means beyond it. Covariates
         are not filled; `covariates` is as in `transform`.
+
+        `n_draws`: a list of so many completed data sets in the place of one, for multiple imputation. What is missing
+        is drawn from its predictive distribution given all that was seen: factors, weights and noise, then labels,
+        levels and counts as such.
 
         The standard deviation of an observed cell is 0; that of a filled label is that of "the label is right"; that
         of a level is in levels, counted 0, 1, 2 ...; in
@@ -576,7 +586,12 @@ class SSHIBA(BaseEstimator):
         polars and Arrow come back as such; MuData and AnnData as copies in which the holes of X are filled, and rows
         that a modality lacks are not added.
         """
-        return Answers(fitted_of(self)).impute(views, return_std, beyond_limits, covariates)
+        answers = Answers(fitted_of(self))
+        if n_draws is None:
+            return answers.impute(views, return_std, beyond_limits, covariates)
+        if return_std or beyond_limits:
+            raise ValueError("draws have no standard deviations, and none are made beyond limits: leave these out.")
+        return answers.draws(views, n_draws, random_state, covariates)
 
     def influence(self, target: Any) -> dict[str, pd.Series]:
         """How much each feature of the other views moves the prediction of a target: view -> Series, larger = more.
@@ -590,6 +605,17 @@ class SSHIBA(BaseEstimator):
     def score(self, views: Any, y: None = None, covariates: str | None = None) -> float:
         """Average over rows of a lower bound of log p(row), given its covariates, in nats and the user's units."""
         return Answers(fitted_of(self)).score(views, covariates)
+
+    def score_samples(self, views: Any, covariates: str | None = None) -> np.ndarray:
+        """The same of each row, (n,)."""
+        return Answers(fitted_of(self)).score_samples(views, covariates)
+
+    def from_factors(self, z: Any) -> dict[str, Any]:
+        """What rows with these factors, (n, K), are expected to hold: of each view means, or the most probable label.
+
+        The way back from `transform`; covariates are at their mean.
+        """
+        return Answers(fitted_of(self)).from_factors(np.asarray(z, dtype=np.float64))
 
     def sample(self, n: int = 1, random_state: int | None = None, covariates: Any = None) -> Any:
         """New rows from the posterior predictive: a dict of views; of one table a DataFrame, columns in its order.

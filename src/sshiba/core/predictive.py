@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from .arrays import array_namespace, like, take_columns
+from .arrays import array_namespace, like, take_columns, zeros
 from .likelihoods import PredictiveX
 from .state import Array, Fixed, ViewPosterior
 
@@ -37,6 +37,12 @@ class PredictiveView:
         z_factor = w[None, ...] @ xp.linalg.cholesky(z_cov)
         own_var = self.weight_variance(z_mean, z_cov) + like(self.view.b_var, z_mean)
         return PredictiveX(z_mean @ w.T + b, z_factor, own_var, like(self.noise_var, z_mean))
+
+    def given_z(self, z: Array) -> PredictiveX:
+        """The same where z is known, (n, K)."""
+        w, b, k = like(self.view.w_mean, z), like(self.view.b_mean, z), z.shape[1]
+        own_var = self.weight_variance(z, zeros((1, k, k), z)) + like(self.view.b_var, z)
+        return PredictiveX(z @ w.T + b, zeros((1, w.shape[0], 0), z), own_var, like(self.noise_var, z))
 
     def weight_variance(self, z_mean: Array, z_cov: Array) -> Array:
         """E[zᵀΣ_d z] = tr(Σ_d <zzᵀ>), (n, D).

@@ -28,6 +28,10 @@ class ReadCount:
         with self._lock:
             self.n_bytes += n_bytes
 
+    def __reduce__(self) -> tuple[type[ReadCount], tuple[()]]:
+        """A copy, in another process or a file, starts anew."""
+        return ReadCount, ()
+
     def __str__(self) -> str:
         if not self.n_bytes:
             return ""

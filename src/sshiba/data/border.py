@@ -10,7 +10,9 @@ from collections.abc import Callable, Mapping
 from functools import wraps
 from typing import Any
 
+import numpy as np
 import pandas as pd
+from scipy import sparse
 
 from .alignment import rows_to_follow
 from .annotated import MATRIX, Annotated, filled_mudata, is_anndata, is_mudata, modalities, mudata_of_deviations
@@ -46,8 +48,15 @@ def as_views(data: Any) -> Any:
 
 
 def _parts(data: Any) -> Any:
-    """MuData and AnnData as dicts of AnnData; everything else as it is."""
+    """MuData and AnnData as dicts of AnnData, an array or a sparse matrix as one view; everything else as it is."""
+    if is_matrix(data):
+        return {MATRIX: data}
     return modalities(data) if is_mudata(data) or is_anndata(data) else data
+
+
+def is_matrix(data: Any) -> bool:
+    """Is this one array of rows and columns?"""
+    return (isinstance(data, np.ndarray) and data.ndim == 2) or sparse.issparse(data)
 
 
 def _read(value: Any, name: str) -> Any:
@@ -131,6 +140,8 @@ def fills_in_kind(method: Callable[..., Any]) -> Callable[..., Any]:
         found = method(self, read, *args, **options)
         if isinstance(found, tuple):
             return _filled(found[0], views, read), _deviations(found[1], views)
+        if isinstance(found, list):  # several times the same data
+            return [_filled(one, views, read) for one in found]
         return _filled(found, views, read)
 
     return crossing
@@ -141,7 +152,7 @@ def _filled(found: Any, given: Any, read: Any) -> Any:
         return filled_mudata(given, found)
     if isinstance(given, Mapping):
         return {name: _filled(part, given[name], read[name]) for name, part in found.items()}
-    if is_anndata(given) and isinstance(found, dict):
+    if (is_anndata(given) or is_matrix(given)) and isinstance(found, dict):
         return _filled(found[MATRIX], given, read[MATRIX])
     library = library_of(given)
     return found if library is None else library.filled(found, given, read)
@@ -152,7 +163,7 @@ def _deviations(found: Any, given: Any) -> Any:
         return mudata_of_deviations(given, found)
     if isinstance(given, Mapping):
         return {name: _deviations(part, given[name]) for name, part in found.items()}
-    if is_anndata(given) and isinstance(found, dict):
+    if (is_anndata(given) or is_matrix(given)) and isinstance(found, dict):
         return _deviations(found[MATRIX], given)
     library = library_of(given)
     return found if library is None else library.deviations(found, given)

@@ -190,8 +190,7 @@ class Schema:
         activity = Gamma(*map(np.asarray, priors.activity))
         return ModelSpec(tuple(views), missing == "mean-field", len(self.group_names), activity)
 
-    def log_jacobian(self, data: Mapping[str, CodedView]) -> float:
-        """log p(user's units) = log p(model's units) − this."""
-        return sum(
-            self.types[name].log_jacobian(view, self.codings[name]) for name, view in data.items() if name in self.types
-        )
+    def log_jacobian(self, data: Mapping[str, CodedView]) -> np.ndarray:
+        """log p(user's units) = log p(model's units) − this, of each row, (n,)."""
+        own = [self.types[n].log_jacobian(view, self.codings[n]) for n, view in data.items() if n in self.types]
+        return np.sum(own, axis=0)

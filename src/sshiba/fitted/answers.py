@@ -15,6 +15,7 @@ from ..core.arrays import to_numpy
 from ..core.coded import CodedView
 from ..core.devices import device_or_host
 from ..core.likelihoods import Likelihood
+from ..core.predictive import PredictiveView
 from ..core.random import seed_sequence
 from ..core.sparse_rows import CentredSparse
 from ..core.spec import ModelSpec, ViewSpec
@@ -29,9 +30,9 @@ from ..data.row_parts import by_parts, holds_sources, row_parts
 from ..data.sparse_tables import is_sparse_view, no_deviations, with_dense_columns
 from ..data.wording import first_few
 from ..engines import Rows, make_rows
-from .draws import draw_rows
+from .draws import draw_cells, draw_rows
 from .fitted import Fitted
-from .inference import infer_factors, log_likelihood, predict_views, unweighted
+from .inference import infer_factors, log_likelihood, log_likelihoods, predict_views, unweighted
 from .influences import influence
 from .sample_groups import labels_of
 
@@ -100,6 +101,27 @@ class Answers:
             data = self._without_target(data, name, column)
         values, _ = self._predicted(data, [name])[name]
         return probabilities_to_user(self.fit.schema, name, values, index, column)
+
+    @fills_in_kind
+    def draws(self, views: Any, n_draws: int, random_state: Any = None, covariates: str | None = None) -> list[Any]:
+        """The same data several times, with what is missing drawn anew each time."""
+        if isinstance(n_draws, bool) or not isinstance(n_draws, int | np.integer) or n_draws < 1:
+            raise ValueError(f"n_draws must be a whole number of 1 or more, not {n_draws!r}.")
+        if holds_sources(views):
+            raise ValueError("draws are made of rows in memory: give some of the rows at a time (row_parts).")
+        given = self.given(views)
+        data, index = self.read(given, covariates)
+        rows, schema, drawn = self._rows(data, asked=list(data)), self.fit.schema, []
+        data = self._views_of(data)
+        for seed in seed_sequence(random_state).spawn(int(n_draws)):
+            x = draw_cells(rows, self.fit.posterior, np.random.default_rng(seed), self.fit.sharpness)
+            cells = {name: x[schema.place(name)] for name in data}
+            filled = {
+                name: part if is_sparse_view(part) else fill(schema, name, part, cells[name], index)
+                for name, part in ((name, given[name]) for name in data)
+            }
+            drawn.append(merge_columns(views, filled, views) if is_one_table(views) else filled)
+        return drawn
 
     @fills_in_kind
     @by_parts
@@ -182,7 +204,32 @@ class Answers:
             return 0, 0.0
         rows = self._rows(data, unweighted(self.fit.spec), twins=False)  # derived features have no density of their own
         total = log_likelihood(rows, self.fit.posterior)
-        return len(index), (total - self.fit.schema.log_jacobian(data)) / len(index)
+        return len(index), (total - float(np.sum(self.fit.schema.log_jacobian(data)))) / len(index)
+
+    @by_parts
+    def score_samples(self, views: Any, covariates: str | None = None) -> np.ndarray:
+        """The bound on log p of each row, (n,): of numbers alone all at once, else one by one."""
+        data, index = self.read(views, covariates)
+        spec, posterior, own = unweighted(self.fit.spec), self.fit.posterior, self._views_of(data)
+        numbers = all(not self._likelihood(name).latent and not coded.is_sparse for name, coded in own.items())
+        if numbers and not spec.n_known and not spec.n_groups:
+            rows = self._rows(data, spec, twins=False)
+            total = log_likelihoods(rows, posterior, self._every_view(data, spec, sparse=False))
+        else:
+            each = ({name: coded.take(np.array([row])) for name, coded in data.items()} for row in range(len(index)))
+            total = np.array([log_likelihood(self._rows(row, spec, twins=False), posterior) for row in each])
+        return total - self.fit.schema.log_jacobian(data)
+
+    def from_factors(self, z: np.ndarray) -> dict[str, Any]:
+        """What rows with these factors, (n, K), are expected to hold: of each view means, or the most probable."""
+        fit, found = self.fit, {}
+        z = np.pad(z, ((0, 0), (0, fit.spec.n_known)))  # covariates at their mean
+        for name, place in ((name, fit.schema.place(name)) for name in fit.schema.types):
+            x = PredictiveView(fit.posterior.views[place]).given_z(z).sharpened(fit.sharpness[place])
+            values, std = self._likelihood(name).predict(x)
+            mean, _ = self._in_users_units(name, self._likelihood(name).decide(values), std)
+            found[name] = to_user(fit.schema, name, mean, pd.RangeIndex(len(z)), whole=True, decoded=True)
+        return found
 
     def sample(self, n: int = 1, random_state: int | None = None, covariates: Any = None) -> Any:
         if isinstance(n, bool) or not isinstance(n, int | np.integer) or n < 0:
@@ -237,20 +284,22 @@ class Answers:
         are views whose holes are to be predicted.
         """
         spec = spec or self.fit.spec
-        n = len(next(iter(data.values())).target)
         device = device_or_host(self.fit.settings["device"], data.values())
+        shown = self.fit.schema.with_twins(data, asked=asked) if twins else data
+        every = self._every_view(shown, spec, device.is_host)
+        return make_rows(every, spec, self.fit.n_components, engine="memory", device=device)
+
+    @staticmethod
+    def _every_view(data: Mapping[str, Any], spec: ModelSpec, sparse: bool) -> list[CodedView]:
+        """All views of the model: those that were not given have nothing observed, `sparse` where they are numbers."""
+        n = len(next(iter(data.values())).target)
 
         def absent(view: ViewSpec) -> CodedView:
-            nothing = (
-                CentredSparse.nothing if device.is_host and not view.likelihood.latent else view.likelihood.empty_target
-            )
+            nothing = CentredSparse.nothing if sparse and not view.likelihood.latent else view.likelihood.empty_target
             return CodedView(nothing(n, view.n_features), np.zeros((n, 1), dtype=bool))
 
-        shown: dict[str, Any] = {**data}
-        shown = self.fit.schema.with_twins(shown, asked=asked) if twins else shown
-        every = [shown.get(view.name) or absent(view) for view in spec.views]
-        every += [data[GROUPS]] if spec.n_groups else []
-        return make_rows(every, spec, self.fit.n_components, engine="memory", device=device)
+        every = [data.get(view.name) or absent(view) for view in spec.views]
+        return [*every, data[GROUPS]] if spec.n_groups else every
 
     def _predicted(
         self, data: dict[str, CodedView], names: Sequence[str], unknown: Mapping[str, np.ndarray] | None = None

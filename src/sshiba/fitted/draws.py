@@ -1,4 +1,4 @@
-"""New rows from the posterior predictive."""
+"""Draws from the posterior predictive: new rows, and what is not known of given ones."""
 
 from __future__ import annotations
 
@@ -10,7 +10,9 @@ from ..core.arrays import array_namespace, like, to_numpy, zeros
 from ..core.devices import HOST, Device
 from ..core.predictive import PredictiveView
 from ..core.spec import ModelSpec
-from ..core.state import Fixed, Posterior
+from ..core.state import Array, Features, Fixed, Posterior, ViewPosterior
+from ..engines import Rows
+from .inference import settled
 
 
 def draw_rows(
@@ -51,4 +53,58 @@ def draw_rows(
         mean = c * (z @ like(view.w_mean, z).T + like(view.b_mean, z))
         x = mean + array_namespace(z).sqrt(var) * device.standard_normal(size, rng)
         out.append(view_spec.likelihood.draw(to_numpy(x), rng))
+    return out
+
+
+def draw_cells(
+    rows: Rows, posterior: Posterior, rng: np.random.Generator, sharpness: Sequence[float]
+) -> list[np.ndarray]:
+    """Every cell of all views on given rows, at random given what is seen of the rows; in the model's units.
+
+    W, b and tau are drawn once for all rows, z for each, then x and what is observed of it: cells of different rows
+    vary together as their parameters do, which pooled analyses of several draws need.
+    """
+    views = [DrawnView(view, c, rng) for view, c in zip(posterior.views, sharpness)]
+    z_noise = rng.standard_normal((rows.n_rows, posterior.views[0].w_mean.shape[1]))
+    x = [rng.standard_normal((rows.n_rows, len(view.b))) for view in views]  # whatever blocks the rows are in
+    for part in settled(rows.infer(posterior)):
+        places = part.rows
+        z = to_numpy(part.z_mean) + (to_numpy(z_root(part.z_cov)) @ z_noise[places][:, :, None])[:, :, 0]
+        for own, view, offset in zip(x, views, part.offsets):
+            own[places] = view.x(z, own[places]) + (0.0 if offset is None else to_numpy(offset))
+    return [view_spec.likelihood.draw(own, rng) for view_spec, own in zip(rows.spec.views, x)]
+
+
+def z_root(cov: Array) -> Array:
+    """The Cholesky factors of covariances of z."""
+    return array_namespace(cov).linalg.cholesky(cov)
+
+
+class DrawnView:
+    """W, b and tau of a view, drawn once; W and b count `sharpness` times."""
+
+    def __init__(self, view: ViewPosterior, sharpness: float, rng: np.random.Generator) -> None:
+        self.w = sharpness * (view.w_mean + draw_deviations(view, rng))
+        self.b = sharpness * (view.b_mean + np.sqrt(view.b_var) * rng.standard_normal(view.b_mean.shape))
+        tau = view.tau.value if isinstance(view.tau, Fixed) else rng.standard_gamma(view.tau.shape) / view.tau.rate
+        self.noise_std = 1 / np.sqrt(tau)
+
+    def x(self, z: np.ndarray, noise: np.ndarray) -> np.ndarray:
+        """x of rows, given z and standard normal noise."""
+        return z @ self.w.T + self.b + self.noise_std * noise
+
+
+def draw_deviations(view: ViewPosterior, rng: np.random.Generator) -> np.ndarray:
+    """W less its mean, (D, K): B_g diag(s_d)^½ u."""
+    cov = view.w_cov
+    half = np.sqrt(cov.spread) * rng.standard_normal(cov.spread.shape)
+    out = np.empty_like(view.w_mean)
+
+    def shared(g: int, d: Features) -> None:
+        out[d] = half[d] @ cov.basis[g].T
+
+    def alone(g: Features, d: Features) -> None:
+        out[d] = (cov.basis[g] @ half[d][:, :, None])[:, :, 0]
+
+    cov.groups.visit(shared, alone)
     return out

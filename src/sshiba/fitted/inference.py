@@ -5,6 +5,7 @@ from __future__ import annotations
 import warnings
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
+from math import log, pi
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -12,6 +13,7 @@ from sklearn.exceptions import ConvergenceWarning
 
 from ..core.arrays import array_namespace, to_numpy
 from ..core.bound import rows_bound
+from ..core.coded import CodedView
 from ..core.likelihoods import PredictiveX
 from ..core.predictive import PredictiveView
 from ..core.scratch import empty_answer
@@ -98,6 +100,28 @@ def log_likelihood(rows: Rows, posterior: Posterior) -> float:
         warn_unsettled()
     _, stats = rows.step(posterior, local)  # once more changes nothing
     return rows_bound(posterior, stats, rows.spec)
+
+
+def log_likelihoods(rows: Rows, posterior: Posterior, data: Sequence[CodedView]) -> np.ndarray:
+    """The same of each row, (N,), where x is the data in all views: ½(log|Σ| − tr<zzᵀ> + K) of its z, and of each cell
+    ½(E log tau − log 2π) − ½ tau E(x − zw − b)².
+    """
+    total = np.zeros(rows.n_rows)
+    views = [PredictiveView(view) for view in posterior.views]
+    for part in settled(rows.infer(posterior)):
+        z, cov = to_numpy(part.z_mean), to_numpy(part.z_cov)
+        of_z = np.linalg.slogdet(cov)[1] - np.trace(cov, axis1=1, axis2=2) - np.sum(z**2, axis=1) + z.shape[1]
+        total[part.rows] += of_z / 2
+        for i, (view, own) in enumerate(zip(views, data)):
+            tau, log_tau = view.view.tau.mean, view.view.tau.log_mean
+            if not own.observed_rows[part.rows].any():
+                continue
+            for places, x in predictive_parts(part, view, i):
+                known = own.read(places)
+                residual = (to_numpy(known.target) - to_numpy(x.mean)) ** 2 + to_numpy(x.var - x.noise_var)
+                cells = (log_tau - log(2 * pi) - tau * residual) / 2
+                total[places] += np.sum(cells if known.observed is None else np.where(known.observed, cells, 0), axis=1)
+    return total
 
 
 def settled(parts: Iterator[Any]) -> Iterator[Any]:

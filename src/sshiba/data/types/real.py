@@ -304,11 +304,11 @@ class Real(View):
         limited = np.array(Limits.of(self.limits, coding.read_columns).limited)
         return to_numpy(self.likelihood(coding).unknown(view.target)) & limited
 
-    def log_jacobian(self, view: CodedView, coding: Coding) -> float:
+    def log_jacobian(self, view: CodedView, coding: Coding) -> np.ndarray:
         """Values at a limit have a probability, not a density, whatever the units; margins have a slope."""
         at_limits = self.at_limits(view, coding)
         total = super().log_jacobian(view, coding)
-        total -= 0.0 if at_limits is None else float(at_limits.sum(axis=0) @ np.log(coding.scale))
+        total = total if at_limits is None else total - at_limits @ np.log(coding.scale)
         if not coding.margins:
             return total
         ranked = [feature for feature, margin in zip(coding.features, coding.margins) if not margin.has_density]
@@ -318,8 +318,8 @@ class Real(View):
         target = to_numpy(view.target if view.target.ndim == 2 else view.target[..., 0])
         densities = view.seen_cells if at_limits is None else view.seen_cells & ~at_limits
         for d, margin in enumerate(coding.margins):
-            u = coding.centre[d] + coding.scale[d] * target[densities[:, d], d].astype(np.float64)
-            total -= float(margin.log_slope(u).sum())
+            rows = np.flatnonzero(densities[:, d])
+            total[rows] -= margin.log_slope(coding.centre[d] + coding.scale[d] * target[rows, d].astype(np.float64))
         return total
 
     def without_sparse(self, value: Any, name: str) -> Any:

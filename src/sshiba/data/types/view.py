@@ -97,10 +97,13 @@ class View(ABC):
         """The same of numbers on a device, which stay there."""
         raise NotImplementedError
 
-    def log_jacobian(self, view: CodedView, coding: Coding) -> float:
-        """Σ log scale over observed cells: log p(user's units) = log p(model's units) − this."""
-        n_seen = view.n_rows if view.observed is None else view.observed.sum(axis=0)
-        return float(np.sum(n_seen * np.log(coding.scale)))
+    def log_jacobian(self, view: CodedView, coding: Coding) -> np.ndarray:
+        """Σ log scale over the observed cells of each row, (n,): log p(user's units) = log p(model's units) − this."""
+        log_scale = np.log(coding.scale)
+        if view.observed is None or view.observed.shape[1] == 1:
+            seen = np.ones(view.n_rows) if view.observed is None else view.observed[:, 0]
+            return seen * log_scale.sum()
+        return view.observed @ log_scale
 
     @abstractmethod
     def decode(self, values: np.ndarray, coding: Coding) -> np.ndarray:
