@@ -3,8 +3,8 @@
 The bound, and less so the log evidence, prefers few factors: on small tables factors go that would help to predict.
 Here candidates are judged by what they predict. Each is fitted to three quarters of the rows, which costs less than a
 fit of all (hidden cells among complete rows would cost more). Of the other rows a third of the columns of real,
-ordinal and count views is hidden at a time, then each view of labels, and predicted from the rest. Where single cells of
-labels are missing in the data, a third of the cells of each row is, too, and told from all others.
+ordinal and count views is hidden at a time, then each view of labels, and predicted from the rest. Where the data lack
+single cells of labels, a third of the cells of each row is hidden, too, and told from all others.
 
 The score of a view is in nats a cell: −½ log of the mean squared error of real cells (the log-likelihood of errors of
 one size, up to a constant; under deviations of their own a few outliers would decide), the mean log probability of
@@ -155,11 +155,11 @@ def without_doubles(candidates: Sequence[Candidate], make_spec: Callable[[Priors
 
 def worth_a_try(candidates: Sequence[Candidate], data: Sequence[AnyView]) -> tuple[Candidate, ...]:
     """Without those that tell labels from each other, where the data do not ask for it: no row lacks some of them."""
-    some_missing = any(not view.in_memory or misses_cells(view) for view in data)
+    some_missing = any(isinstance(view, CodedView) and misses_cells(view) for view in data)
     return tuple(candidate for candidate in candidates if some_missing or not candidate.labels_together)
 
 
-def misses_cells(view: AnyView) -> bool:
+def misses_cells(view: CodedView) -> bool:
     """Does any row have some cells of this view, and lack others?"""
     if view.observed is None or view.observed.shape[1] == 1:
         return False

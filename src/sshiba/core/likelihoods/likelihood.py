@@ -119,8 +119,8 @@ class Likelihood(ABC):
     ) -> RowUpdate:
         """q(x) of the cells of a row together, given the present means x, and y there.
 
-        `told` (r, D, D) is how far y moves with x; `seen` (n, D) says which cells there are, None: all; `weight` is that
-        of the view. `each`: a covariance for each row, or their sum.
+        `told` (r, D, D) is how far y moves with x; `seen` (n, D) says which cells there are, None: all; `weight` is
+        that of the view. `each`: a covariance for each row, or their sum.
         """
         raise NotImplementedError
 

@@ -2,13 +2,14 @@
 
 Π q(x) cannot hold that cells of a row are sure only of each other: of two cells of one factor with weight w it loses
 ½ log((1 + w²)²/(1 + 2w²)) nats a row, so that weights stay small. Here q(z) is any normal distribution instead, and x
-given z is N(a, 1), a = <w>·z + <b>, cut to the side of its label. What x adds to the bound is then E log Φ(s a), s = ±1,
-with a normal.
+given z is N(a, 1), a = <w>·z + <b>, cut to the side of its label. What x adds to the bound is then E log Φ(s a), with
+a normal and s = ±1.
 
 H says how far y moves with x (`told`), P = I − H is the precision of the cells with z integrated out, and u the weight
 of the view. All other views say a ~ N(a0, M), M = (P⁻¹ − I)/u. The best q has a covariance (M⁻¹ + uC)⁻¹ of a, with C =
 diag(c), and the mean a0 + u M e, where e = E[s ρ(s a)] and c = E[ρ(ρ + s a)] = −de/d<a> are those of each cell; ρ =
-φ/Φ. Newton's method finds it: with r = e + c<a>, the sites c and r of all cells go to those of the present <a> and v, and
+φ/Φ. Newton's method finds it: with r = e + c<a>, c and r of all cells (their sites) go to those of the present <a> and
+Var(a), and
 
     e = (I + u C M)⁻¹ (r − C a0).
 

@@ -25,7 +25,9 @@ def best_sites(
 
     def job(some: slice) -> None:
         own = M[some] if len(M) > 1 else M
-        _best(*(a[some] for a in given), own, float(weight), *(a[some] for a in found), TABLE)
+        s, x, y, v = (a[some] for a in given)
+        e, c, mean, cov, log_phi, lost = (a[some] for a in found)
+        _best(s, x, y, v, own, float(weight), e, c, mean, cov, log_phi, lost, TABLE)
 
     for _ in in_chunks(job, n, y.size, MIN_CHUNK):
         pass
@@ -34,7 +36,7 @@ def best_sites(
 
 @numba.njit(nogil=True, fastmath=FUSED)
 def _expect(s: float, mean: float, std: float, table: np.ndarray) -> tuple[float, float, float]:
-    n = int(ceil(NODES * max(1.0, std)))
+    n = ceil(NODES * max(1.0, std))
     total, e, c, weights = 0.0, 0.0, 0.0, 0.0
     for i in range(-n, n + 1):
         u = REACH * i / n
