@@ -51,8 +51,8 @@ class MultinomialProbit(Likelihood):
         weight: float,
         each: bool,
     ) -> RowUpdate:
-        """log p of what all other cells say is quadratic in x, with the gradient y − x at the present means. x = x⊥ + c 1
-        with c their mean. The label says nothing about c, which stays normal given x⊥; q(x⊥) is N(m, I/p) cut to the
+        """log p of what all other cells say is quadratic in x, with the gradient y − x at the present means. x = x⊥ + c
+        1 with c their mean. The label says nothing about c, which stays normal given x⊥; q(x⊥) is N(m, I/p) cut to the
         cone, with one precision p for all directions.
 
         P = I − `told` (of one of several copies) is the precision, J = I − 11ᵀ/C, p_c = 1ᵀP1 the precision of c. Given
