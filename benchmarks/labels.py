@@ -2,6 +2,8 @@
 
     python benchmarks/labels.py OLD/src NEW/src [splits] [set ...]
 
+`splits` is how many, or the first and the one after the last: 20, 20:60.
+
 A third of the rows is kept aside in each split. AUC (accuracy for classes), mean log-likelihood of the labels and
 calibration error, as mean over splits; then NEW − OLD with the standard error of its mean.
 """
@@ -25,7 +27,7 @@ import numpy as np, sklearn.datasets
 from sklearn.metrics import roc_auc_score
 from sshiba import SSHIBA, datasets
 warnings.simplefilter("ignore"); logging.disable(logging.WARNING)
-name, n_components, n_splits = sys.argv[1], int(sys.argv[2]), int(sys.argv[3])
+name, n_components, splits = sys.argv[1], int(sys.argv[2]), range(int(sys.argv[3]), int(sys.argv[4]))
 
 def load():
     if name in ("yeast", "scene", "CLL mutations", "heart"):
@@ -53,7 +55,7 @@ def judge(model, p, truth):
     return auc, np.mean(t * np.log(q) + (1 - t) * np.log(1 - q)), gap(q, t)
 
 views, labels = load()
-for split in range(n_splits):
+for split in splits:
     order = np.random.default_rng(7000 + split).permutation(len(labels))
     test, train = order[: len(order) // 3], order[len(order) // 3 :]
     began = time.perf_counter()
@@ -65,19 +67,20 @@ for split in range(n_splits):
 """
 
 
-def run(source: str, name: str, n_splits: int) -> np.ndarray:
+def run(source: str, name: str, splits: str) -> np.ndarray:
     """A row for each split: score, log-likelihood, calibration error, seconds, sweeps, factors."""
     environment = {**os.environ, "PYTHONPATH": source}
-    command = [sys.executable, "-c", WORKER, name, str(SETS[name]), str(n_splits)]
+    first, last = splits.split(":") if ":" in splits else ("0", splits)
+    command = [sys.executable, "-c", WORKER, name, str(SETS[name]), first, last]
     lines = subprocess.run(command, env=environment, check=True, capture_output=True, text=True).stdout.splitlines()
     return np.array([json.loads(line) for line in lines])
 
 
-def main(old: str, new: str, n_splits: int = 20, *names: str) -> None:
+def main(old: str, new: str, splits: str = "20", *names: str) -> None:
     columns = ("score", "log-likelihood", "calibration error")
     table = Table("set", *columns, *(f"change of {name}" for name in columns), "seconds", "sweeps", "factors")
     for name in names or SETS:
-        before, after = (run(source, name, int(n_splits)) for source in (old, new))
+        before, after = (run(source, name, splits) for source in (old, new))
         means = [f"{a:.4f} → {b:.4f}" for a, b in zip(before[:, :3].mean(axis=0), after[:, :3].mean(axis=0))]
         step = after - before
         error = step.std(axis=0, ddof=1) / np.sqrt(len(step))

@@ -53,6 +53,7 @@ from .fitted.search import (
     n_operations,
     run_search,
     without_doubles,
+    worth_a_try,
 )
 from .fitted.sharpness import find_sharpness
 from .fitting.budget import FitOptions
@@ -462,6 +463,8 @@ class SSHIBA(BaseEstimator):
             return schema.model_spec(n_rows, priors, self.missing)
 
         candidates = without_doubles(self._candidates(schema), make_spec)
+        if self.search == "auto":
+            candidates = worth_a_try(candidates, data)
         spec = make_spec(Priors())
         selects = any(view.select_features for view in schema.types.values())  # to be read: few factors are easier
         in_memory = [view for view in data if isinstance(view, CodedView)]

@@ -121,8 +121,8 @@ class LatentView:
 
     @property
     def by_cell(self) -> bool:
-        """Is a cell one observation, or a row?"""
-        return not self.message.likelihood.whole_rows
+        """Has a cell a q(x) of its own, or a row?"""
+        return not self.message.likelihood.joint
 
     @cached_property
     def leverage(self) -> Array:
@@ -218,7 +218,7 @@ def step_x(views: Sequence[LatentView], y: Sequence[Array], each: bool) -> list[
     for i in classes:
         view = views[i]
         predictor = y[i] if isinstance(moved, float) else y[i] + moved @ view.message.w_mean.T
-        found[i] = _infer_classes(view, predictor, each)
+        found[i] = _infer_rows(view, predictor, each)
         if i != classes[-1]:
             moved = moved + view.moved_z(found[i].x.mean - view.x.mean)
     return [found[i] if i in found else LatentStep(_nothing(view)) for i, view in enumerate(views)]
@@ -259,20 +259,21 @@ def _finish_cells(view: LatentView, cells: XUpdate) -> LatentStep:
     return LatentStep(leave_out_holes(view.rows, cells), _seen(view, cells.second - cells.mean**2))
 
 
-def _infer_classes(view: LatentView, y: Array, each: bool) -> LatentStep:
-    """q(x) of rows that are one observation each; tau is 1."""
+def _infer_rows(view: LatentView, y: Array, each: bool) -> LatentStep:
+    """q(x) of rows whose cells are inferred together."""
     xp, found = array_namespace(y), None
     if view.gain.shape[0] > 1 and type(y) is np.ndarray:
         w = view.message.w_mean / view.message.copies
         found = view.message.likelihood.infer_own_rows(view.rows.target, view.x.mean, y, view.gain, w, view.rows.seen)
-    found = _infer_classes_of_arrays(view, y, each) if found is None else found
-    diagonal = xp.linalg.diagonal(xp.sum(found.cov, axis=0))
-    return LatentStep(LatentX(found.mean, xp.sum(found.mean**2, axis=0) + diagonal, xp.sum(found.bound)), cov=found.cov)
+    found = _infer_rows_of_arrays(view, y, each) if found is None else found
+    diagonal = xp.sum(xp.sum(found.cov, axis=0) * eye(y.shape[1], y), axis=1)
+    second = xp.sum(found.mean**2, axis=0) + diagonal
+    return LatentStep(LatentX(found.mean, second, xp.sum(found.bound), found.xi), cov=found.cov)
 
 
-def _infer_classes_of_arrays(view: LatentView, y: Array, each: bool) -> RowUpdate:
+def _infer_rows_of_arrays(view: LatentView, y: Array, each: bool) -> RowUpdate:
     """<x> and its covariances are 0 in rows without a label."""
-    xp, rows, copies = array_namespace(y), view.rows, view.message.copies
+    xp, rows, message = array_namespace(y), view.rows, view.message
     own = view.gain.shape[0] > 1
 
     def some(values: Array) -> Array:
@@ -281,14 +282,16 @@ def _infer_classes_of_arrays(view: LatentView, y: Array, each: bool) -> RowUpdat
     gain = some(view.gain) if own else view.gain
     r, n_features, n_components = gain.shape
     flat = xp.reshape(gain, (r * n_features, n_components))  # one product is faster than one for each row
-    told = xp.reshape(flat @ view.message.w_mean.T, (r, n_features, n_features))
-    precision = eye(n_features, y) - told / copies
-    present = some(rows.target), some(view.x.mean), some(y)
-    found = view.message.likelihood.infer_rows(*present, precision, each or own)
+    told = xp.reshape(flat @ message.w_mean.T, (r, n_features, n_features))
+    cells = some(rows.target), some(view.x.mean), some(y), None if view.x.xi is None else some(view.x.xi)
+    seen = None if view.seen is None or rows.seen is not None else view.seen
+    found = message.likelihood.infer_rows(*cells, told, seen, message.tau, message.weight, each or own)
     if rows.seen is None:
         return found
-    mean, cov = (place_rows(v, rows.seen, y.shape[0]) for v in (found.mean, found.cov))
-    return RowUpdate(mean, cov, found.bound)
+    mean, cov, xi = (
+        v if v is None else place_rows(v, rows.seen, y.shape[0]) for v in (found.mean, found.cov, found.xi)
+    )
+    return RowUpdate(mean, cov, found.bound, xi)
 
 
 def _nothing(view: LatentView) -> LatentX:

@@ -22,7 +22,12 @@ class Message:
     w_mean: Array  # (D, K)
     b_mean: Array  # (D,)
     tau: Array  # (D,) or (1,)
-    copies: float = 1.0  # how often a latent cell counts: the weight of the view, at least 1
+    weight: float = 1.0  # of the view
+
+    @property
+    def copies(self) -> float:
+        """How often a latent cell counts."""
+        return max(1.0, self.weight)
 
 
 @dataclass(frozen=True)
@@ -55,8 +60,8 @@ def make_messages(posterior: Globals, spec: ModelSpec, groups: Sequence[ColumnGr
         loading = tau[:, None] * view.w_mean
         ww.append(np.reshape(weighted_ww(view, tau, loading, columns), (len(columns), -1)))
         offset.append(columns.totals(view.b_mean[:, None] * loading))
-        copies = max(1.0, view_spec.weight)
-        views.append(Message(view_spec.likelihood, loading, view.w_mean, view.b_mean, view.tau.mean, copies))
+        moments = (loading, view.w_mean, view.b_mean, view.tau.mean)
+        views.append(Message(view_spec.likelihood, *moments, view_spec.weight))
     if spec.n_groups:
         more = np.zeros((spec.n_groups, offset[0].shape[1]))  # than the precision 1; of covariates nothing
         more[:, : posterior.n_components] = posterior.activity.mean - 1

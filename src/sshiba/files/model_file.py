@@ -252,7 +252,7 @@ def unpack_settings(stored: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def unpack_candidate(stored: Mapping[str, Any]) -> Candidate:
-    return Candidate(unpack_priors(stored["priors"]), stored["keep"], stored["label_weight"])
+    return Candidate(**{**stored, "priors": unpack_priors(stored["priors"])})
 
 
 def unpack_search(stored: Mapping[str, Any]) -> Search:

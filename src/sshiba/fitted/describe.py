@@ -102,6 +102,7 @@ def settings_row(candidate: Candidate) -> dict[str, Any]:
         "alpha": candidate.priors.alpha,
         "noise_floor": candidate.priors.noise_floor,
         "label_weight": candidate.label_weight,
+        "labels_together": candidate.labels_together,
     }
 
 

@@ -3,7 +3,8 @@
 The bound, and less so the log evidence, prefers few factors: on small tables factors go that would help to predict.
 Here candidates are judged by what they predict. Each is fitted to three quarters of the rows, which costs less than a
 fit of all (hidden cells among complete rows would cost more). Of the other rows a third of the columns of real,
-ordinal and count views is hidden at a time, then each view of labels, and predicted from the rest.
+ordinal and count views is hidden at a time, then each view of labels, and predicted from the rest. Where the data lack
+single cells of labels, a third of the cells of each row is hidden, too, and told from all others.
 
 The score of a view is in nats a cell: −½ log of the mean squared error of real cells (the log-likelihood of errors of
 one size, up to a constant; under deviations of their own a few outliers would decide), the mean log probability of
@@ -24,9 +25,11 @@ from sklearn.exceptions import ConvergenceWarning
 
 from ..core.coded import CodedView
 from ..core.devices import HOST, Device
+from ..core.likelihoods import Threshold, ThresholdTogether
 from ..core.spec import ModelSpec, Priors, ViewSpec
 from ..core.start import posterior_along
 from ..core.state import Posterior
+from ..core.streamed import AnyView
 from ..engines import make_rows
 from ..fitting.budget import FitOptions
 from ..fitting.loop import Progress, StartingPoint, run
@@ -47,6 +50,7 @@ SHORT = 60  # sweeps
 ROUGH = 30.0  # times the tolerance of the fit
 ROUGH_Z = 1e-3  # change of a factor at which the inference of rows ends
 MOST_OPERATIONS = 2.5e8  # of a sweep, some 60 milliseconds: beyond it there is no search unless it is asked for
+MOST_TOGETHER = 32  # yes/no columns whose cells are inferred together: the cube of it for each row
 PER_CELL, PER_CLASS = 3, 6  # products of K² with a covariance each: a class also has its integrals
 
 
@@ -62,11 +66,15 @@ class Candidate:
     label_weight : float
         Weight of the views of labels (not real, ordinal or counts) whose weight is 1. With many factors the
         posterior can be too sure of what labels say; a weight below 1 tempers it.
+    labels_together : bool
+        Infer the cells of a row of yes/no columns together: they are told better from each other. Where they are 2 to
+        32 with a probit, and no other view has labels, levels, counts or limits; else it changes nothing.
     """
 
     priors: Priors = field(default_factory=Priors)
     keep: str = FEWEST
     label_weight: float = 1.0
+    labels_together: bool = False
 
     def __post_init__(self) -> None:
         if not isinstance(self.priors, Priors):
@@ -80,14 +88,23 @@ class Candidate:
     def spec(self, make_spec: Callable[[Priors], ModelSpec]) -> ModelSpec:
         """The model with these settings; `make_spec` is that of the data, given priors."""
         spec = make_spec(self.priors)
-        own = [self.label_weight if v.likelihood.labels and v.weight == 1 else v.weight for v in spec.views]
-        return replace(spec, views=tuple(replace(view, weight=weight) for view, weight in zip(spec.views, own)))
+        latent = [view for view in spec.views if view.likelihood.latent]
+        together = self.labels_together and len(latent) == 1 and not spec.mean_field
+
+        def own(view: ViewSpec) -> ViewSpec:
+            if view.likelihood.labels and view.weight == 1:
+                view = replace(view, weight=self.label_weight)
+            fits = type(view.likelihood) is Threshold and 2 <= view.n_features <= MOST_TOGETHER
+            return replace(view, likelihood=ThresholdTogether()) if together and fits else view
+
+        return replace(spec, views=tuple(map(own, spec.views)))
 
     def in_words(self) -> str:
         words = KEEP[self.keep]
         if self.priors not in (Priors(), ALL_PRIORS):
             words += ", alpha ~ Gamma({:g}, {:g}), noise floor {:g}".format(*self.priors.alpha, self.priors.noise_floor)
-        return words + ("" if self.label_weight == 1 else f", labels with weight {self.label_weight:g}")
+        words += "" if self.label_weight == 1 else f", labels with weight {self.label_weight:g}"
+        return words + (", labels of a row together" if self.labels_together else "")
 
 
 @dataclass(frozen=True)
@@ -127,7 +144,9 @@ def candidates_for(
     if search is not None and not isinstance(search, str):
         return tuple(search)
     few, many = Candidate(priors or Priors(), FEWEST), Candidate(priors or ALL_PRIORS, ALL)
-    auto = [candidate for candidate in (few, many, replace(many, label_weight=0.5)) if keep in (None, candidate.keep)]
+    tempered = replace(many, label_weight=0.5)
+    every = (few, many, tempered, *(replace(one, labels_together=True) for one in (few, many)))
+    auto = [candidate for candidate in every if keep in (None, candidate.keep)]
     return tuple(auto) if search == "auto" else (auto[0],)
 
 
@@ -135,9 +154,22 @@ def without_doubles(candidates: Sequence[Candidate], make_spec: Callable[[Priors
     """Those that make different models of these data: without labels their weight changes nothing."""
     kept: dict[Any, Candidate] = {}
     for candidate in candidates:
-        weights = tuple(view.weight for view in candidate.spec(make_spec).views)
-        kept.setdefault((candidate.keep, candidate.priors, weights), candidate)
+        own = tuple((view.weight, view.likelihood.joint) for view in candidate.spec(make_spec).views)
+        kept.setdefault((candidate.keep, candidate.priors, own), candidate)
     return tuple(kept.values())
+
+
+def worth_a_try(candidates: Sequence[Candidate], data: Sequence[AnyView]) -> tuple[Candidate, ...]:
+    """Without those that tell labels from each other, where the data do not ask for it: no row lacks some of them."""
+    some_missing = any(isinstance(view, CodedView) and misses_cells(view) for view in data)
+    return tuple(candidate for candidate in candidates if some_missing or not candidate.labels_together)
+
+
+def misses_cells(view: CodedView) -> bool:
+    """Does any row have some cells of this view, and lack others?"""
+    if view.observed is None or view.observed.shape[1] == 1:
+        return False
+    return bool((view.observed.any(axis=1) & ~view.observed.all(axis=1)).any())
 
 
 def n_operations(data: Sequence[CodedView], spec: ModelSpec, n_components: int) -> float:
@@ -288,7 +320,7 @@ def hide_in_turn(
     test: Sequence[CodedView], spec: ModelSpec, rng: np.random.Generator, kernels: Sequence[int] = ()
 ) -> list[Question]:
     """Each cell is asked for once: columns that are no labels in groups, then the views of labels, one at a time or in
-    groups.
+    groups; and once more in groups of cells where rows lack some labels of a view, but not all.
 
     A view of yes and no that is the only one has nothing but its own columns to be told from: these go in groups, too.
     Nothing of a sparse view is hidden, since it would have to be dense, nor are covariates, which are always known.
@@ -305,27 +337,29 @@ def hide_in_turn(
     group_of = {i: (rng.permutation(spec.views[i].n_features) + rng.integers(N_GROUPS)) % N_GROUPS for i in by_column}
     asked = [{i: group_of[i] == group for i in by_column} for group in range(N_GROUPS)]
     asked += [{i: np.ones(1, dtype=bool) for i in labels[group::N_GROUPS]} for group in range(N_GROUPS)]
+    place_of = {i: rng.integers(N_GROUPS, size=test[i].target.shape) for i in labels if misses_cells(test[i])}
+    asked += [{i: place == group for i, place in place_of.items()} for group in range(N_GROUPS)]
     return [ask(test, columns) for columns in asked if columns]
 
 
-def ask(test: Sequence[CodedView], columns: Mapping[int, np.ndarray]) -> Question:
-    """Hide these columns of some views."""
+def ask(test: Sequence[CodedView], cells: Mapping[int, np.ndarray]) -> Question:
+    """Hide these cells, or columns, of some views."""
     shown, hidden = list(test), {}
-    for i, asked in columns.items():
+    for i, asked in cells.items():
         seen = test[i].seen_cells
         hidden[i] = seen & asked
         shown[i] = test[i].with_only(seen & ~asked)
     return Question(shown, hidden)
 
 
-Losses = dict[int, np.ndarray]  # of each view that is judged, (n, D); NaN where a cell is not asked for
+Losses = dict[int, np.ndarray]  # of each view that is judged, (n, D times questions); NaN where a cell is not asked for
 
 
 def judge(
     posterior: Posterior, spec: ModelSpec, fold: Fold, check: Callable[[], None], add_twins: AddTwins = no_twins
 ) -> Losses:
     """How far the predictions of hidden cells are from what they were; `check` may end it between two questions."""
-    losses: Losses = {}
+    losses: dict[int, list[np.ndarray]] = {}
     for question in fold.questions:
         rows = make_rows(add_twins(question.shown, question.hidden), spec, posterior.n_components, engine="memory")
         with warnings.catch_warnings():
@@ -334,9 +368,8 @@ def judge(
         check()
         for i, hidden in question.hidden.items():
             found = spec.views[i].likelihood.losses(fold.test[i].target, *predicted[i])
-            own = losses.setdefault(i, np.full(hidden.shape, np.nan))
-            own[hidden] = np.reshape(found, hidden.shape)[hidden]
-    return losses
+            losses.setdefault(i, []).append(np.where(hidden, np.reshape(found, hidden.shape), np.nan))
+    return {i: np.concatenate(found, axis=1) for i, found in losses.items()}
 
 
 def score(losses: np.ndarray, view: ViewSpec) -> float:

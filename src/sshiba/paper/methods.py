@@ -152,8 +152,8 @@ def sshiba_tuned(task: Task, quick: bool) -> Answer:
 
 
 def tuned(model: SSHIBA, views: Mapping[str, np.ndarray], quick: bool) -> tuple[SSHIBA, dict[str, Any]]:
-    """The model with a prior of alpha, a noise floor and weights of classes chosen on the training rows; and these."""
-    grid: dict[str, Any] = {"priors": PRIORS[::3] if quick else PRIORS}
+    """The model with priors, the factors to keep and weights of classes chosen on the training rows; and these."""
+    grid: dict[str, Any] = {"priors": PRIORS[::3] if quick else PRIORS, "keep": ("fewest", "all")}
     for name, values in views.items():
         if values.ndim == 1:
             grid[f"{name}.weight"] = WEIGHTS if name == "labels" else EXTRA_WEIGHTS

@@ -7,7 +7,7 @@ from .likelihood import Likelihood, PredictiveX, RowUpdate, XUpdate
 from .logistic import Logistic
 from .poisson import Poisson
 from .probit import MultinomialProbit
-from .threshold import Threshold
+from .threshold import Threshold, ThresholdTogether
 
 LIKELIHOODS: tuple[type[Likelihood], ...] = (
     Gaussian,
@@ -31,5 +31,6 @@ __all__ = [
     "PredictiveX",
     "RowUpdate",
     "Threshold",
+    "ThresholdTogether",
     "XUpdate",
 ]

@@ -65,11 +65,15 @@ class XUpdate:
 
 @dataclass(frozen=True)
 class RowUpdate:
-    """A new q(x) of rows that are one observation each, with the covariances between their features."""
+    """A new q(x) of rows whose cells are inferred together, with the covariances between them, of one copy.
+
+    `bound` holds E[log p(t|x)] + H[q(x)], or what takes its place where x is not told apart from z.
+    """
 
     mean: Array  # (n, D)
     cov: Array  # (n, D, D), or (1, D, D): their sum
-    bound: Array  # (n,): E[log p(t|x)] + H[q(x)]
+    bound: Array  # (n,)
+    xi: Array | None = None
 
 
 @dataclass(frozen=True)
@@ -78,6 +82,7 @@ class Likelihood(ABC):
 
     latent: ClassVar[bool]  # is x to be inferred, or is it the data?
     whole_rows: ClassVar[bool] = False  # is a row one observation, seen or missing as a whole?
+    joint: ClassVar[bool] = False  # are the cells of a row inferred together, by `infer_rows`, or each for itself?
     exact: ClassVar[bool] = True  # is each update of q(x) the best of its kind, so that the bound cannot fall?
     labels: ClassVar[bool] = True  # are its cells labels, or measurements of whatever kind?
     numbers: ClassVar[bool] = False  # is x in the units of what is measured, so that its errors are squared ones?
@@ -100,9 +105,22 @@ class Likelihood(ABC):
     def infer_x(self, target: Array, y: Array, tau: Array, xi: Array | None) -> XUpdate:
         """q(x) given the target, y = <zWᵀ + b> and <tau>; `xi` is that of the last update, None at the start."""
 
-    def infer_rows(self, target: Array, x: Array, y: Array, precision: Array, each: bool) -> RowUpdate:
-        """q(x) of whole rows given what all other cells say: log p of that is quadratic in x, of this precision,
-        (r, D, D), and has the gradient y − x at the present means x. `each`: a covariance for each row, or their sum.
+    def infer_rows(
+        self,
+        target: Array,
+        x: Array,
+        y: Array,
+        xi: Array | None,
+        told: Array,
+        seen: Array | None,
+        tau: Array,
+        weight: float,
+        each: bool,
+    ) -> RowUpdate:
+        """q(x) of the cells of a row together, given the present means x, and y there.
+
+        `told` (r, D, D) is how far y moves with x; `seen` (n, D) says which cells there are, None: all; `weight` is
+        that of the view. `each`: a covariance for each row, or their sum.
         """
         raise NotImplementedError
 

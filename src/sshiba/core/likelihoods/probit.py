@@ -7,7 +7,7 @@ from math import log, pi
 
 import numpy as np
 
-from ..arrays import arange, array_namespace
+from ..arrays import arange, array_namespace, eye
 from ..state import Array
 from .likelihood import CONFIDENT, SMALLEST, Likelihood, PredictiveX, RowUpdate, XUpdate
 from .probit_integrals import class_probabilities, compiled, few_class_probabilities, log_xi_and_step
@@ -20,6 +20,7 @@ class MultinomialProbit(Likelihood):
 
     latent = True
     whole_rows = True
+    joint = True
     exact = False
     needs_sharpness = True
 
@@ -38,14 +39,28 @@ class MultinomialProbit(Likelihood):
         bound = log_xi + 0.5 * (y.shape[1] * log(2 * pi) + quad)
         return XUpdate(mean, second, bound[:, None])
 
-    def infer_rows(self, target: Array, x: Array, y: Array, precision: Array, each: bool) -> RowUpdate:
-        """x = x⊥ + c 1 with c their mean. The label says nothing about c, which stays normal given x⊥; q(x⊥) is N(m,
-        I/p) cut to the cone, with one precision p for all directions.
+    def infer_rows(
+        self,
+        target: Array,
+        x: Array,
+        y: Array,
+        xi: Array | None,
+        told: Array,
+        seen: Array | None,
+        tau: Array,
+        weight: float,
+        each: bool,
+    ) -> RowUpdate:
+        """log p of what all other cells say is quadratic in x, with the gradient y − x at the present means. x = x⊥ + c
+        1 with c their mean. The label says nothing about c, which stays normal given x⊥; q(x⊥) is N(m, I/p) cut to the
+        cone, with one precision p for all directions.
 
-        P is `precision`, J = I − 11ᵀ/C, p_c = 1ᵀP1 the precision of c. Given x⊥, c moves by k·x⊥, k = −JP1/p_c.
-        Without c the precision of x⊥ is P⊥ = JPJ − JP11ᵀPJ/p_c, of which p is the mean eigenvalue, and at least half
-        of the largest (bounded by row sums, and by 1), so that the step in m does not go too far.
+        P = I − `told` (of one of several copies) is the precision, J = I − 11ᵀ/C, p_c = 1ᵀP1 the precision of c. Given
+        x⊥, c moves by k·x⊥, k = −JP1/p_c. Without c the precision of x⊥ is P⊥ = JPJ − JP11ᵀPJ/p_c, of which p is the
+        mean eigenvalue, and at least half of the largest (bounded by row sums, and by 1), so that the step in m does
+        not go too far.
         """
+        precision = eye(y.shape[1], y) - told / max(1.0, weight)
         return RowUpdate(*update_rows(target, x, y, precision, each))
 
     def infer_own_rows(

@@ -10,8 +10,9 @@ import numpy as np
 
 from ..arrays import array_namespace, cuda_kernels, log_ndtr
 from ..state import Array
-from .likelihood import CONFIDENT, Likelihood, PredictiveX, XUpdate, yes_no_losses
+from .likelihood import CONFIDENT, Likelihood, PredictiveX, RowUpdate, XUpdate, yes_no_losses
 from .probit_integrals import log_phi_and_rho
+from .threshold_rows import update_rows
 
 
 def compiled() -> ModuleType | None:
@@ -63,3 +64,34 @@ class Threshold(Likelihood):
 
     def draw(self, x: np.ndarray, rng: np.random.Generator) -> np.ndarray:
         return (x > 0).astype(np.float64)
+
+
+@dataclass(frozen=True)
+class ThresholdTogether(Threshold):
+    """The same, the cells of a row inferred together: see `threshold_rows.py`."""
+
+    joint = True
+    exact = False
+
+    def infer_rows(
+        self,
+        target: Array,
+        x: Array,
+        y: Array,
+        xi: Array | None,
+        told: Array,
+        seen: Array | None,
+        tau: Array,
+        weight: float,
+        each: bool,
+    ) -> RowUpdate:
+        """`xi` are the variances of a; all in units of the noise."""
+        xp = array_namespace(y)
+        s, root = 2 * xp.astype(target, y.dtype, copy=False) - 1, xp.sqrt(tau)
+        if seen is not None:
+            s = xp.where(seen, s, 0.0)
+            told = xp.where(seen[:, :, None] & seen[:, None, :], told, 0.0)
+        xi = xp.zeros_like(y) if xi is None else xi
+        mean, cov, bound, xi = update_rows(s, x * root, y * root, xi, told, weight, each)
+        n_seen = xp.sum(xp.astype(s != 0, y.dtype), axis=1)
+        return RowUpdate(mean / root, cov * max(1.0, weight) / tau, bound - 0.5 * n_seen * xp.log(tau), xi)

@@ -1,0 +1,158 @@
+"""Yes/no cells of a row inferred together: q(z) normal and q(x | z) exact, against quadrature and its array twin."""
+
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+from scipy.optimize import minimize
+from scipy.special import log_ndtr
+
+from sshiba import SSHIBA, Binary, Candidate, Categorical, Real, load
+from sshiba.core.likelihoods import Threshold, ThresholdTogether, threshold_rows
+from sshiba.core.spec import Priors
+from sshiba.core.state import ColumnGroups, Fixed, Gamma, Posterior, ViewPosterior, WeightCovariance
+from sshiba.data.reading import read_training
+from sshiba.engines import make_rows
+from sshiba.evaluate.metrics import binary_log_likelihood
+from sshiba.fitted.inference import log_likelihood
+from sshiba.fitted.search import candidates_for, hide_in_turn, misses_cells, without_doubles, worth_a_try
+
+NODES, WEIGHTS = np.polynomial.hermite_e.hermegauss(80)
+WEIGHTS = WEIGHTS / WEIGHTS.sum()
+TOGETHER = [Candidate(labels_together=True)]
+
+
+def known_globals(w: np.ndarray) -> Posterior:
+    """Weights that are known, no bias."""
+    d, k = w.shape
+    cov = WeightCovariance(1e-9 * np.eye(k)[None], np.ones((d, k)), np.zeros(d), ColumnGroups.single(d))
+    ones = np.ones(k)
+    view = ViewPosterior(
+        w, w**2, cov, np.zeros(d), np.full(d, 1e-18), Gamma(ones, ones), Fixed(np.ones(d)), Fixed(np.ones(1))
+    )
+    return Posterior((view,))
+
+
+def row_bound(y: np.ndarray, w: np.ndarray, likelihood: Threshold) -> float:
+    """What the library says of one row of one view with known weights."""
+    schema, data, _ = read_training({"y": y}, {"y": Binary()}, "float64")
+    spec = schema.model_spec(len(y), Priors(), "exact")
+    spec = replace(spec, views=(replace(spec.views[0], likelihood=likelihood),))
+    return log_likelihood(make_rows(list(data.values()), spec, w.shape[1]), known_globals(w)) / len(y)
+
+
+def best_normal(s: np.ndarray, w: np.ndarray) -> float:
+    """max over q(z) = N(m, v) of Σ E log Φ(s w z) − KL, one factor."""
+
+    def loss(p: np.ndarray) -> float:
+        z = p[0] + np.exp(p[1]) * NODES
+        gain = sum(WEIGHTS @ log_ndtr(a * z) for a in s * w)
+        return -(gain - 0.5 * (p[0] ** 2 + np.exp(2 * p[1]) - 1 - 2 * p[1]))
+
+    return -minimize(loss, [0.3, -0.3], method="Nelder-Mead", options={"xatol": 1e-9, "fatol": 1e-12}).fun
+
+
+@pytest.mark.filterwarnings("ignore:view 'y'")
+@pytest.mark.parametrize("scale", [0.3, 1.0, 3.0])
+def test_the_bound_of_a_row_is_that_of_the_best_normal_q_of_z(scale: float) -> None:
+    """And most of what Π q(x) loses of log p(t), which is by quadrature, is gone."""
+    w, s = scale * np.array([1.0, 1.3, -0.7, 1.0]), np.array([1, 1, -1, 1])
+    y = np.tile((s + 1) / 2, (3, 1))
+    z = np.linspace(-9, 9, 4001)
+    evidence = np.log(np.trapezoid(np.exp(log_ndtr(np.outer(z, s * w)).sum(axis=1) - z**2 / 2) / np.sqrt(2 * np.pi), z))
+    apart, together = (row_bound(y, w[:, None], likelihood) for likelihood in (Threshold(), ThresholdTogether()))
+    np.testing.assert_allclose(together, best_normal(s, w), atol=2e-6)
+    assert apart < together < evidence
+    assert evidence - together < 0.25 * (evidence - apart)
+
+
+@pytest.mark.parametrize("weight", [0.5, 1.0, 3.0])
+def test_sites_are_those_of_their_own_mean_and_variance_and_arrays_say_the_same(weight: float) -> None:
+    rng = np.random.default_rng(0)
+    w = 1.5 * rng.standard_normal((5, 2))
+    s = np.sign(rng.standard_normal((40, 5))) * (rng.random((40, 5)) < 0.8)
+    seen = (s != 0)[:, :, None] & (s != 0)[:, None, :]
+    y, v = rng.standard_normal((40, 5)), rng.random((40, 5))
+    told = np.where(seen, w @ np.linalg.inv(np.eye(2) + w.T @ w) @ w.T, 0.0)
+    arguments = (s, np.where(s != 0, y + s, 0.0), y, v, np.linalg.inv(np.eye(5) - told) - np.eye(5), weight)
+    e, c, mean, cov, *_ = by_arrays = threshold_rows.best_sites(*arguments)
+    _, next_e, next_c = threshold_rows.expectations(s, mean, np.linalg.diagonal(cov))
+    np.testing.assert_allclose(e, np.where(s != 0, next_e, 0.0), atol=1e-5)
+    np.testing.assert_allclose(c, np.where(s != 0, next_c, 0.0), atol=1e-5)
+    prior = arguments[4]
+    np.testing.assert_allclose(cov, np.linalg.solve(np.eye(5) + weight * prior * c[:, None, :], prior), atol=1e-9)
+    fast = threshold_rows.compiled()
+    if fast is not None:
+        for one, other in zip(by_arrays, fast.best_sites(*arguments)):
+            np.testing.assert_allclose(one, other, atol=1e-5)
+
+
+def twins(n: int, seed: int = 0) -> tuple[dict[str, np.ndarray], np.ndarray, np.ndarray]:
+    """Labels of which two say the same, hardly told by x; a tenth of them hidden."""
+    rng = np.random.default_rng(seed)
+    z = rng.standard_normal((n, 3))
+    y = (
+        z @ np.array([[3.0, 3.0, 0.0, 1.0], [0.0, 0.0, 3.0, 1.0], [0.0] * 4]) + 0.3 * rng.standard_normal((n, 4)) > 0
+    ) * 1.0
+    x = z @ (rng.standard_normal((3, 6)) * np.array([0.4, 0.4, 2.0])[:, None]) + rng.standard_normal((n, 6))
+    hidden = rng.random(y.shape) < 0.1
+    return {"x": x, "y": np.where(hidden, np.nan, y)}, y, hidden
+
+
+def test_labels_are_told_better_from_each_other() -> None:
+    views, y, hidden = twins(150)
+    found = {}
+    for name, candidates in (("apart", [Candidate()]), ("together", TOGETHER)):
+        model = SSHIBA(4, {"x": Real(), "y": Binary()}, search=candidates, random_state=0).fit(views)
+        p = np.asarray(model.predict_proba(views, "y", use_target=True))
+        found[name] = binary_log_likelihood(y[hidden], p[hidden])
+        assert np.diff(model.elbo_path_).min() > -1e-6 or model.n_components_ < 4
+    assert found["together"] > found["apart"] + 0.02
+
+
+@pytest.mark.filterwarnings("ignore:The bound still rose")
+@pytest.mark.parametrize("weight", [0.5, 2.0])
+def test_gram_space_says_the_same(weight: float) -> None:
+    views, y, _ = twins(80)
+    views = {"x": views["x"], "y": np.where(np.arange(80)[:, None] < 60, y, np.nan)}
+    bounds = [
+        SSHIBA(2, {"y": Binary(weight=weight)}, search=TOGETHER, engine=engine, max_iter=20, random_state=0)
+        .fit(views)
+        .elbo_
+        for engine in ("memory", "gram")
+    ]
+    np.testing.assert_allclose(*bounds, rtol=1e-9)
+
+
+@pytest.mark.filterwarnings("ignore:The bound still rose")
+def test_the_search_asks_for_cells_where_cells_are_missing(tmp_path: Path) -> None:
+    views, _, _ = twins(120)
+    schema, data, index = read_training(views, None, "float64")
+    coded = list(data.values())
+    auto = without_doubles(candidates_for("auto", None, None), lambda p: schema.model_spec(len(index), p, "exact"))
+    assert [c.labels_together for c in worth_a_try(auto, coded)] == [False, False, False, True, True]
+    assert not any(c.labels_together for c in worth_a_try(auto, [coded[0]]))
+    questions = hide_in_turn(coded, schema.model_spec(len(index), Priors(), "exact"), np.random.default_rng(0))
+    asked = [question.hidden[1] for question in questions if 1 in question.hidden]
+    np.testing.assert_array_equal(np.sum(asked, axis=0), 2 * coded[1].seen_cells)
+    assert [misses_cells(question.shown[1]) for question in questions if 1 in question.hidden] == [
+        False,
+        True,
+        True,
+        True,
+    ]
+    model = SSHIBA(3, random_state=0, max_iter=12).fit(views)
+    assert model.search_["labels_together"].any()
+    assert model.fitted_.choice.labels_together
+    model.save(tmp_path / "model.sshiba")
+    again = load(tmp_path / "model.sshiba")
+    np.testing.assert_allclose(*(np.asarray(m.predict_proba(views, "y", use_target=True)) for m in (model, again)))
+
+
+def test_with_other_latent_views_it_changes_nothing() -> None:
+    views, _, _ = twins(30)
+    views["kind"] = np.array(list("ab"))[np.arange(30) % 2]
+    schema, _, index = read_training(views, {"kind": Categorical(), "x": Real(), "y": Binary()}, "float64")
+    spec = TOGETHER[0].spec(lambda priors: schema.model_spec(len(index), priors, "exact"))
+    assert {type(view.likelihood) for view in spec.views if view.name == "y"} == {Threshold}
