@@ -17,8 +17,8 @@ from .budget import Budget, FitOptions
 from .size import prune, try_other_size
 from .sweep import State, sweep
 
-HOLD_X = 4  # sweeps in which W learns from the first, confident q(x)
-WARM_UP = 10  # plain sweeps before the first rotation; earlier ones prune too much
+HOLD_X = 10  # sweeps in which W learns from the first, confident q(x)
+WARM_UP = 20  # plain sweeps before the first rotation; earlier ones prune too much
 FIRST_TRIAL = 1000.0  # times tol: the rise per sweep at which a smaller model is first tried
 SETTLING = 50  # rounds in which q(x) of a run that goes on is found again
 NEARLY = 5  # the same where the globals are those of another fit, and will move

@@ -17,7 +17,7 @@ from ..engines.protocol import Rows
 from .budget import Budget, FitOptions
 from .sweep import State, sweep
 
-IDLE = 3.0  # nats: a factor that adds less to the log-likelihood costs more, in W and z alike
+IDLE = 3.0  # nats that a factor adds to the log-likelihood: of those with less none was seen to last
 TRIAL_SWEEPS = 10  # what a model with a factor less gets to show that it is better
 BIRTH_SWEEPS = 20  # the same for a factor more
 CANDIDATES = 3  # weakest factors, each left out for trial at convergence
