@@ -23,7 +23,8 @@ from sshiba import SSHIBA
 from sshiba.datasets import load_cll
 from sshiba.evaluate import auc_mc
 
-HIDDEN = 0.1  # of the cells, and of the labels
+HIDDEN, UNLABELLED = 0.1, 0.3  # of the cells, of the labels
+MOST_FEATURES = 500  # of a view
 
 
 def told(factors: np.ndarray, batch: np.ndarray) -> float:
@@ -37,7 +38,7 @@ def case(numbers: Mapping[str, pd.DataFrame], label: pd.Series, seed: int, shift
     index = label.index
     batch = pd.Series(rng.permutation(len(index)) % 2, index)
     holes = {name: rng.random(frame.shape) < HIDDEN for name, frame in numbers.items()}
-    unlabelled = rng.random(len(index)) < HIDDEN
+    unlabelled = rng.random(len(index)) < UNLABELLED
     moved = {}
     for name, frame in numbers.items():
         by = shift * rng.standard_normal(frame.shape[1]) * frame.std().to_numpy()
@@ -82,11 +83,13 @@ def digits() -> tuple[dict[str, pd.DataFrame], pd.Series]:
 
 
 def cll() -> tuple[dict[str, pd.DataFrame], pd.Series]:
-    """The views of numbers, and one of the mutations as the label."""
+    """The views of numbers, of wide ones the features that vary most, and one of the mutations as the label."""
     views = load_cll().views
-    numbers = {name: views[name] for name in ("Drugs", "Methylation", "mRNA")}
-    label = views["Mutations"]["IGHV"].map({0.0: "no", 1.0: "yes"})
-    return numbers, label
+    numbers = {}
+    for name in ("Drugs", "Methylation", "mRNA"):
+        kept = views[name].std().sort_values(ascending=False).index[:MOST_FEATURES]
+        numbers[name] = views[name].loc[:, views[name].columns.isin(kept)]
+    return numbers, views["Mutations"]["IGHV"].map({0.0: "unmutated", 1.0: "mutated"})
 
 
 def main(quick: bool = False) -> list[Row]:

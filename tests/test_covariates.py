@@ -201,7 +201,7 @@ def test_no_factor_is_spent_on_covariates(table: pd.DataFrame, model: SSHIBA) ->
 
 
 def test_effects_are_found_with_intervals_that_cover() -> None:
-    """Factors and effects are known together only: intervals of effects given the factors hold 40 % of them."""
+    """Factors and effects are known together only: intervals of effects given the factors hold 55 % of them."""
     inside = []
     for seed in range(6):
         case = truth(seed, 60)
