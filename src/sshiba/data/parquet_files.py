@@ -76,7 +76,7 @@ class ParquetFiles:
 class ParquetSource(ChunkSource):
     """All columns of Parquet files, or those of a view, of which no others are read.
 
-    Where they are all numbers Arrow makes one array of each batch, which takes less than half of the time of a frame.
+    Where they are all numbers Arrow makes one array of each batch, which is sooner coded than a frame.
     """
 
     def __init__(self, files: ParquetFiles, columns: list[Any] | None, container: str, index: pd.Index | None) -> None:
