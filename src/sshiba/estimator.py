@@ -49,6 +49,7 @@ from .fitted.search import (
     n_operations,
     run_search,
     without_doubles,
+    without_search,
     worth_a_try,
 )
 from .fitted.sharpness import find_sharpness
@@ -317,7 +318,7 @@ class SSHIBA(BaseEstimator):
         seeds = root.spawn(self.n_init)[len(before) :]
         if earlier is None:
             search, end = self._search(schema, coded, n_components, root) or (None, None)
-            choice = self._candidates[0] if search is None else search.choice
+            choice = without_search(self._models(schema, len(index)), coded) if search is None else search.choice
         else:
             search, choice = earlier.search, earlier.choice
         spec = choice.spec(lambda priors: schema.model_spec(len(index), priors, self.missing))
@@ -396,6 +397,10 @@ class SSHIBA(BaseEstimator):
     def _candidates(self) -> tuple[Candidate, ...]:
         return candidates_for(self.search, self.priors, self.keep)
 
+    def _models(self, schema: Schema, n_rows: int) -> tuple[Candidate, ...]:
+        """The candidates that make different models of these data."""
+        return without_doubles(self._candidates, lambda priors: schema.model_spec(n_rows, priors, self.missing))
+
     def _search(
         self, schema: Schema, data: Sequence[AnyView], n_components: int, root: np.random.SeedSequence
     ) -> tuple[Search, Posterior] | None:
@@ -408,7 +413,7 @@ class SSHIBA(BaseEstimator):
         def make_spec(priors: Priors) -> ModelSpec:
             return schema.model_spec(n_rows, priors, self.missing)
 
-        candidates = without_doubles(self._candidates, make_spec)
+        candidates = self._models(schema, n_rows)
         if self.search == "auto":
             candidates = worth_a_try(candidates, data)
         spec = make_spec(Priors())
