@@ -16,7 +16,14 @@ from sshiba.data.reading import read_training
 from sshiba.engines import make_rows
 from sshiba.evaluate.metrics import binary_log_likelihood
 from sshiba.fitted.inference import log_likelihood
-from sshiba.fitted.search import candidates_for, hide_in_turn, misses_cells, without_doubles, worth_a_try
+from sshiba.fitted.search import (
+    candidates_for,
+    hide_in_turn,
+    misses_cells,
+    without_doubles,
+    without_search,
+    worth_a_try,
+)
 
 NODES, WEIGHTS = np.polynomial.hermite_e.hermegauss(80)
 WEIGHTS = WEIGHTS / WEIGHTS.sum()
@@ -142,6 +149,8 @@ def test_the_search_asks_for_cells_where_cells_are_missing(tmp_path: Path) -> No
         True,
         True,
     ]
+    assert without_search(auto, coded) == Candidate(labels_together=True)
+    assert without_search(auto, coded[:1]) == without_search(auto[:1], coded) == Candidate()
     model = SSHIBA(3, random_state=0, max_iter=12).fit(views)
     assert model.search_["labels_together"].any()
     assert model.fitted_.choice.labels_together

@@ -53,6 +53,7 @@ from .fitted.search import (
     n_operations,
     run_search,
     without_doubles,
+    without_search,
     worth_a_try,
 )
 from .fitted.sharpness import find_sharpness
@@ -370,7 +371,7 @@ class SSHIBA(BaseEstimator):
         seeds = root.spawn(self.n_init)[len(before) :]
         if earlier is None:
             search, end = self._search(schema, list(data.values()), n_components, root) or (None, None)
-            choice = self._candidates(schema)[0] if search is None else search.choice
+            choice = search.choice if search is not None else without_search(self._models(schema, len(index)), coded)
         else:
             search, choice = earlier.search, earlier.choice
         spec = choice.spec(lambda priors: schema.model_spec(len(index), priors, self.missing))
@@ -450,6 +451,10 @@ class SSHIBA(BaseEstimator):
     def _candidates(self, schema: Schema) -> tuple[Candidate, ...]:
         return candidates_for(self.search, self.priors, self.keep, bool(kernel_views(schema)))
 
+    def _models(self, schema: Schema, n_rows: int) -> tuple[Candidate, ...]:
+        """The candidates that make different models of these data."""
+        return without_doubles(self._candidates(schema), lambda priors: schema.model_spec(n_rows, priors, self.missing))
+
     def _search(
         self, schema: Schema, data: Sequence[AnyView], n_components: int, root: np.random.SeedSequence
     ) -> tuple[Search, Posterior] | None:
@@ -462,7 +467,7 @@ class SSHIBA(BaseEstimator):
         def make_spec(priors: Priors) -> ModelSpec:
             return schema.model_spec(n_rows, priors, self.missing)
 
-        candidates = without_doubles(self._candidates(schema), make_spec)
+        candidates = self._models(schema, n_rows)
         if self.search == "auto":
             candidates = worth_a_try(candidates, data)
         spec = make_spec(Priors())

@@ -165,6 +165,14 @@ def worth_a_try(candidates: Sequence[Candidate], data: Sequence[AnyView]) -> tup
     return tuple(candidate for candidate in candidates if some_missing or not candidate.labels_together)
 
 
+def without_search(candidates: Sequence[Candidate], data: Sequence[AnyView]) -> Candidate:
+    """What is taken of them where they are not compared: the first, or its like with labels together, if that is among
+    them and worth a try.
+    """
+    together = replace(candidates[0], labels_together=True)
+    return together if together in worth_a_try(candidates, data) else candidates[0]
+
+
 def misses_cells(view: CodedView) -> bool:
     """Does any row have some cells of this view, and lack others?"""
     if view.observed is None or view.observed.shape[1] == 1:
