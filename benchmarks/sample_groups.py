@@ -88,7 +88,7 @@ def judge(
 
 def main() -> None:
     print("noise  method    pattern  found  extra  seconds (median)")
-    for noise in (1.0, 3.0):
+    for noise in (1.0, 3.0, 6.0):
         for name, method in (("SSHIBA", ours), ("mofapy2", theirs)):
             rows = []
             for seed in SEEDS:
