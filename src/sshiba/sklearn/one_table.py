@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from typing import Any, ClassVar
 
 import numpy as np
@@ -36,7 +36,7 @@ class OneTableModel(BaseEstimator):
     """
 
     views: Mapping[str, Any] | None = None
-    n_components: int = 50
+    n_components: int | None = None
     n_init: int = 1
     start: str = "principal"
     max_iter: int = 2000
@@ -87,7 +87,8 @@ class OneTableModel(BaseEstimator):
         target = target or {}
         views = self.columns_.split(X) | {name: values for name, (values, _) in target.items()}
         types = self.columns_.types | {name: view for name, (_, view) in target.items()}
-        settings = {name: getattr(self, name) for name in SSHIBA().get_params(deep=False) if name not in OWN_SETTINGS}
+        names = [setting.name for setting in fields(OneTableModel) if setting.name not in OWN_SETTINGS]
+        settings = {name: getattr(self, name) for name in names}
         seed = self.random_state
         if isinstance(seed, np.random.RandomState):
             seed = int(check_random_state(seed).randint(2**31))
