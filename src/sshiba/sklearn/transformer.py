@@ -11,7 +11,7 @@ from sklearn.base import ClassNamePrefixFeaturesOutMixin, TransformerMixin
 from sklearn.utils import check_array
 from sklearn.utils.validation import check_is_fitted
 
-from .one_table import OneTableModel, plain
+from .table_model import OneTableModel, plain
 
 
 @dataclass(kw_only=True, eq=False, repr=False)
