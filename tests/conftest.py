@@ -43,7 +43,7 @@ def without_search(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.fixture(scope="module")
 def model() -> SSHIBA:
-    return fit(with_holes(make_views()))
+    return fit(with_holes(make_views()), search=None)
 
 
 @pytest.fixture(scope="module")
