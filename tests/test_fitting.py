@@ -3,7 +3,6 @@
 import gc
 import weakref
 from collections import Counter
-from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -18,8 +17,6 @@ from sshiba.engines import make_rows, memory
 from sshiba.fitting.budget import Budget, FitOptions
 from sshiba.fitting.loop import Fit, StartingPoint, run
 from sshiba.fitting.restarts import Restarts, best_place, run_restarts
-from sshiba.fitting.size import IDLE, prune
-from sshiba.fitting.sweep import State
 
 
 class CountedRows:
@@ -168,18 +165,3 @@ def test_the_weakest_factor_is_the_one_the_likelihood_misses_least() -> None:
         assert nats[k] == pytest.approx(lost, rel=0.15)
     share = largest_share(fit.posterior, stats)
     assert np.argmin(nats) == np.argmax(share) == np.argmax(np.abs(fit.posterior.views[1].w_mean).sum(axis=0))
-
-
-def test_factors_that_add_too_few_nats_go_at_once_where_few_are_wanted() -> None:
-    problem = make_problem([Real(), Binary()], [6, 4], ["cells", "none"], n=60, n_components=3)
-    weak = np.array([1.0, 1.0, 0.02])
-    views = [replace(v, w_mean=v.w_mean * weak, w_second=v.w_second * weak**2) for v in problem.posterior.views]
-    posterior = replace(problem.posterior, views=tuple(views))
-    local, stats = problem.rows.step(posterior, problem.rows.start(posterior))
-    state = State(posterior, local, stats, 0.0)
-    nats = gained_nats(posterior, stats, problem.spec)
-    assert 0 < nats[2] < IDLE < nats[:2].min()
-    kept = prune(state, problem.spec, FitOptions()).posterior
-    np.testing.assert_array_equal(kept.views[0].w_mean, views[0].w_mean[:, :2])
-    for options in (FitOptions(trials=False), FitOptions(prune_tol=0.0)):
-        assert prune(state, problem.spec, options) is state

@@ -59,7 +59,7 @@ def run(
             pace = rise / plain_sweeps(new.n_ahead)
             rotations.learn(budget.n_sweeps, new.gain, rise, stalled=pace < options.tol)
             path.append(new.bound)
-            whole, state = new, prune(new, rows.spec, options)
+            whole, state = new, prune(new, options.prune_tol)
             if callback is not None:
                 callback(Progress(budget.n_sweeps, new.bound, rise, state.posterior.n_components, budget.seconds))
             now = time.perf_counter()

@@ -11,29 +11,22 @@ import numpy as np
 
 from ..core.evidence import log_evidence
 from ..core.explained import gained_nats, largest_share
-from ..core.spec import ModelSpec
 from ..core.start import random_factors
 from ..engines.protocol import Rows
 from .budget import Budget, FitOptions
 from .sweep import State, sweep
 
-IDLE = 3.0  # nats that a factor adds to the log-likelihood: of those with less none was seen to last
 TRIAL_SWEEPS = 10  # what a model with a factor less gets to show that it is better
 BIRTH_SWEEPS = 20  # the same for a factor more
 CANDIDATES = 3  # weakest factors, each left out for trial at convergence
 BIRTH_SCALE = 0.3  # of the random weights of a start
 
 
-def prune(state: State, spec: ModelSpec, options: FitOptions) -> State:
-    """Drop the factors that explain less than `prune_tol` of every view; where as few are wanted as will do, also those
-    that add too little to the log-likelihood to pay for their weights, which otherwise fade away over many sweeps. The
-    bound starts anew: the model changed.
-    """
+def prune(state: State, prune_tol: float) -> State:
+    """Drop the factors that explain less than `prune_tol` of every view. The bound starts anew: the model changed."""
     if state.stats is None:
         return state
-    used = largest_share(state.posterior, state.stats) > options.prune_tol
-    if options.trials and options.prune_tol > 0:
-        used &= gained_nats(state.posterior, state.stats, spec) > IDLE
+    used = largest_share(state.posterior, state.stats) > prune_tol
     return state if used.all() else keep_factors(state, np.flatnonzero(used))
 
 
