@@ -138,9 +138,12 @@ def test_the_search_asks_for_cells_where_cells_are_missing(tmp_path: Path) -> No
     schema, data, index = read_training(views, None, "float64")
     coded = list(data.values())
     auto = without_doubles(candidates_for("auto", None, None), lambda p: schema.model_spec(len(index), p, "exact"))
-    assert [c.labels_together for c in worth_a_try(auto, coded)] == [False, False, False, True, True]
-    assert not any(c.labels_together for c in worth_a_try(auto, [coded[0]]))
-    questions = hide_in_turn(coded, schema.model_spec(len(index), Priors(), "exact"), np.random.default_rng(0))
+    spec = schema.model_spec(len(index), Priors(), "exact")
+    assert [c.labels_together for c in worth_a_try(auto, coded, spec)] == [False, False, False, True, True]
+    few_numbers = coded[0].with_only(np.arange(coded[0].target.size).reshape(coded[0].target.shape) % 3 > 0)
+    all_labels = coded[1].take(np.flatnonzero(coded[1].seen_cells.all(axis=1)))
+    assert not any(c.labels_together for c in worth_a_try(auto, [few_numbers, all_labels], spec))
+    questions = hide_in_turn(coded, spec, np.random.default_rng(0), some_missing=[1])
     asked = [question.hidden[1] for question in questions if 1 in question.hidden]
     np.testing.assert_array_equal(np.sum(asked, axis=0), 2 * coded[1].seen_cells)
     assert [misses_cells(question.shown[1]) for question in questions if 1 in question.hidden] == [
@@ -149,8 +152,8 @@ def test_the_search_asks_for_cells_where_cells_are_missing(tmp_path: Path) -> No
         True,
         True,
     ]
-    assert without_search(auto, coded) == Candidate(labels_together=True)
-    assert without_search(auto, coded[:1]) == without_search(auto[:1], coded) == Candidate()
+    assert without_search(auto, coded, spec) == Candidate(labels_together=True)
+    assert without_search(auto, coded[:1], spec) == without_search(auto[:1], coded, spec) == Candidate()
     model = SSHIBA(3, random_state=0, max_iter=12).fit(views)
     assert model.search_["labels_together"].any()
     assert model.fitted_.choice.labels_together

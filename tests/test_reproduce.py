@@ -210,7 +210,7 @@ def test_options_for_data_with_holes_are_chosen_on_training_rows(
     monkeypatch.setattr(missing, "tuned", lambda m, views, q: seen.append(len(views["labels"])) or choose(m, views, q))
     numbers = missing.compute(Cell("missing", options)).numbers
     assert seen == [100]
-    assert set(numbers["chosen"]) == {"alpha", "noise_floor"}
+    assert set(numbers["chosen"]) == {"alpha", "noise_floor", "keep"}
     assert numbers["auc"] > 0.8
     assert numbers["rmse"] < 0.9
 

@@ -371,7 +371,7 @@ class SSHIBA(BaseEstimator):
         seeds = root.spawn(self.n_init)[len(before) :]
         if earlier is None:
             search, end = self._search(schema, list(data.values()), n_components, root) or (None, None)
-            choice = search.choice if search is not None else without_search(self._models(schema, len(index)), coded)
+            choice = search.choice if search is not None else self._without_search(schema, coded, len(index))
         else:
             search, choice = earlier.search, earlier.choice
         spec = choice.spec(lambda priors: schema.model_spec(len(index), priors, self.missing))
@@ -455,6 +455,9 @@ class SSHIBA(BaseEstimator):
         """The candidates that make different models of these data."""
         return without_doubles(self._candidates(schema), lambda priors: schema.model_spec(n_rows, priors, self.missing))
 
+    def _without_search(self, schema: Schema, data: Sequence[AnyView], n_rows: int) -> Candidate:
+        return without_search(self._models(schema, n_rows), data, schema.model_spec(n_rows, Priors(), self.missing))
+
     def _search(
         self, schema: Schema, data: Sequence[AnyView], n_components: int, root: np.random.SeedSequence
     ) -> tuple[Search, Posterior] | None:
@@ -468,9 +471,9 @@ class SSHIBA(BaseEstimator):
             return schema.model_spec(n_rows, priors, self.missing)
 
         candidates = self._models(schema, n_rows)
-        if self.search == "auto":
-            candidates = worth_a_try(candidates, data)
         spec = make_spec(Priors())
+        if self.search == "auto":
+            candidates = worth_a_try(candidates, data, spec)
         selects = any(view.select_features for view in schema.types.values())  # to be read: few factors are easier
         in_memory = [view for view in data if isinstance(view, CodedView)]
         is_sparse = any(view.is_sparse for view in data)  # no cell of such a view could be hidden, and predicted

@@ -16,7 +16,9 @@ def elbo(posterior: Posterior, stats: Stats, spec: ModelSpec, residuals: Residua
 
     `residuals` are those of `global_step`, where it has just been done.
     """
-    terms = {"z": z_term(posterior, stats), "activity": gamma_term(posterior.activity, spec.activity_prior)}
+    terms = {"z": z_term(posterior, stats)}
+    if spec.n_groups:
+        terms["activity"] = gamma_term(posterior.activity, spec.activity_prior)
     if residuals is None:
         residuals = tuple(expected_residual(vs, view) for vs, view in zip(stats.views, posterior.views))
     for vs, view, view_spec, residual in zip(stats.views, posterior.views, spec.views, residuals):

@@ -90,6 +90,7 @@ def read_training(
     """
     named = known_inputs(covariates, sample_groups)
     split = training_views(views, types, named)
+    check_mapping(split.views)
     given, parts = split.types, parts_named(split.views, named)
     to_read, beside = apart(split.views, parts)
     tables = _read_tables(to_read, {name: as_view(view, name) for name, view in given.items()}, allow_no_rows=False)
@@ -156,6 +157,11 @@ def read_in_memory(
     schema, data, index = read_training(views, types, dtype, np.inf, None, covariates, sample_groups)
     kept = {name: view for name, view in data.items() if isinstance(view, CodedView) and name in schema.types}
     return schema, kept, index
+
+
+def check_mapping(views: Any) -> None:
+    if not isinstance(views, Mapping):
+        raise TypeError(f"views must be a dict of name to data, not {type(views).__name__}: {{'measured': X}}.")
 
 
 def apart(views: Mapping[str, Any], entries: Collection[str]) -> tuple[dict[str, Any], dict[str, Table]]:
@@ -299,7 +305,8 @@ def read_new(
     `at_mean`: covariates that are not given are taken at their mean.
     """
     known, groups = schema.covariates, schema.groups
-    rest, beside = apart(views, schema.known_entries) if isinstance(views, Mapping) else (views, {})
+    check_mapping(views)
+    rest, beside = apart(views, schema.known_entries)
     tables = _read_tables(rest, schema.types, allow_no_rows=True) if rest or not beside else {}
     _check_names(tables, schema.types, "the data hold")
     index, rows = _align_all(tables, beside, training=False)
@@ -334,10 +341,8 @@ def _encode(view: View, table: Table, frame: pd.DataFrame, name: str, coding: Co
     return view.encode(frame, name, coding, dtype)
 
 
-def _read_tables(views: Any, types: Mapping[str, View], allow_no_rows: bool) -> dict[str, Table]:
+def _read_tables(views: Mapping[str, Any], types: Mapping[str, View], allow_no_rows: bool) -> dict[str, Table]:
     """Tensors come to the host unless they are, by their type or by themselves, columns of numbers."""
-    if not isinstance(views, Mapping):
-        raise TypeError(f"views must be a dict of name to data, not {type(views).__name__}: {{'measured': X}}.")
     if not views:
         raise ValueError("no views given. Give a dict of name to data: {'measured': X}.")
     odd = [name for name in views if not isinstance(name, str)]

@@ -159,18 +159,19 @@ def without_doubles(candidates: Sequence[Candidate], make_spec: Callable[[Priors
     return tuple(kept.values())
 
 
-def worth_a_try(candidates: Sequence[Candidate], data: Sequence[AnyView]) -> tuple[Candidate, ...]:
+def worth_a_try(candidates: Sequence[Candidate], data: Sequence[AnyView], spec: ModelSpec) -> tuple[Candidate, ...]:
     """Without those that tell labels from each other, where the data do not ask for it: no row lacks some of them."""
-    some_missing = any(isinstance(view, CodedView) and misses_cells(view) for view in data)
+    labels = [view for view, own in zip(data, spec.views) if own.likelihood.labels]
+    some_missing = any(isinstance(view, CodedView) and misses_cells(view) for view in labels)
     return tuple(candidate for candidate in candidates if some_missing or not candidate.labels_together)
 
 
-def without_search(candidates: Sequence[Candidate], data: Sequence[AnyView]) -> Candidate:
+def without_search(candidates: Sequence[Candidate], data: Sequence[AnyView], spec: ModelSpec) -> Candidate:
     """What is taken of them where they are not compared: the first, or its like with labels together, if that is among
     them and worth a try.
     """
     together = replace(candidates[0], labels_together=True)
-    return together if together in worth_a_try(candidates, data) else candidates[0]
+    return together if together in worth_a_try(candidates, data, spec) else candidates[0]
 
 
 def misses_cells(view: CodedView) -> bool:
@@ -313,7 +314,8 @@ def make_fold(
     is_test[test_rows] = True
     test, training = ([view.take(np.flatnonzero(some)) for view in data] for some in (is_test, ~is_test))
     test = [view.to_host() for view in test]
-    return Fold(training, test, hide_in_turn(test, spec, rng, kernels))
+    some_missing = [i for i, view in enumerate(data) if misses_cells(view)]
+    return Fold(training, test, hide_in_turn(test, spec, rng, kernels, some_missing))
 
 
 @dataclass(frozen=True)
@@ -325,10 +327,14 @@ class Question:
 
 
 def hide_in_turn(
-    test: Sequence[CodedView], spec: ModelSpec, rng: np.random.Generator, kernels: Sequence[int] = ()
+    test: Sequence[CodedView],
+    spec: ModelSpec,
+    rng: np.random.Generator,
+    kernels: Sequence[int] = (),
+    some_missing: Sequence[int] = (),
 ) -> list[Question]:
     """Each cell is asked for once: columns that are no labels in groups, then the views of labels, one at a time or in
-    groups; and once more in groups of cells where rows lack some labels of a view, but not all.
+    groups; and once more in groups of cells of the views of labels in `some_missing`, where rows lack some of them.
 
     A view of yes and no that is the only one has nothing but its own columns to be told from: these go in groups, too.
     Nothing of a sparse view is hidden, since it would have to be dense, nor are covariates, which are always known.
@@ -345,7 +351,7 @@ def hide_in_turn(
     group_of = {i: (rng.permutation(spec.views[i].n_features) + rng.integers(N_GROUPS)) % N_GROUPS for i in by_column}
     asked = [{i: group_of[i] == group for i in by_column} for group in range(N_GROUPS)]
     asked += [{i: np.ones(1, dtype=bool) for i in labels[group::N_GROUPS]} for group in range(N_GROUPS)]
-    place_of = {i: rng.integers(N_GROUPS, size=test[i].target.shape) for i in labels if misses_cells(test[i])}
+    place_of = {i: rng.integers(N_GROUPS, size=test[i].target.shape) for i in labels if i in some_missing}
     asked += [{i: place == group for i, place in place_of.items()} for group in range(N_GROUPS)]
     return [ask(test, columns) for columns in asked if columns]
 
