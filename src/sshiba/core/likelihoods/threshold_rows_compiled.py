@@ -128,8 +128,11 @@ def _apply(
     cov[:] = M
     for k in range(d):
         for i in range(d):
-            for j in range(d):
+            for j in range(i + 1):
                 cov[i, j] -= half[k, i] * half[k, j]
+    for i in range(d):
+        for j in range(i):
+            cov[j, i] = cov[i, j]
     total, value = 0.0, 0.0
     for i in range(d):
         moved = 0.0
