@@ -125,8 +125,8 @@ def test_workers_come_and_leave_politely(monkeypatch: pytest.MonkeyPatch) -> Non
 
 
 @contextmanager
-def separate_cluster(folder: Path) -> Iterator[tuple[str, list[subprocess.Popen]]]:
-    """A scheduler and a worker, each a process by itself; the scheduler's address."""
+def separate_cluster(folder: Path) -> Iterator[tuple[Client, list[subprocess.Popen]]]:
+    """A scheduler and a worker, each a process by itself, and a client that seeks a lost scheduler for ten seconds."""
     file = folder / "scheduler.json"
     python = [sys.executable, "-m"]
     own = ["--host", "127.0.0.1", "--no-dashboard"]
@@ -141,7 +141,9 @@ def separate_cluster(folder: Path) -> Iterator[tuple[str, list[subprocess.Popen]
             time.sleep(0.1)
         worker = ["distributed.cli.dask_worker", *own, "--no-nanny", "--nthreads", "1", "--scheduler-file", str(file)]
         processes.append(subprocess.Popen([*python, *worker], cwd=folder, **quiet))
-        yield str(file), processes
+        with Client(scheduler_file=str(file), timeout=10) as client:
+            client.wait_for_workers(1, timeout=300)
+            yield client, processes
     finally:
         for process in processes:
             process.kill()
@@ -158,8 +160,7 @@ def test_all_are_lost(
 ) -> None:
     """Gone, or there and silent: the best state is kept, also in the checkpoint, and goes on from there elsewhere."""
     file = tmp_path / "kept.sshiba"
-    with separate_cluster(tmp_path) as (scheduler_file, processes), Client(scheduler_file=scheduler_file) as client:
-        client.wait_for_workers(1, timeout=300)
+    with separate_cluster(tmp_path) as (client, processes):
 
         def lose_it() -> None:
             lose_patience(4)
@@ -250,8 +251,7 @@ def test_all_are_lost_at_a_random_moment(
 ) -> None:
     rng, file = random.Random(seed), tmp_path / "kept.sshiba"
     sweep, later = rng.randint(2, undisturbed.n_iter_ - 5), rng.uniform(0, 0.1)
-    with separate_cluster(tmp_path) as (scheduler_file, processes), Client(scheduler_file=scheduler_file) as client:
-        client.wait_for_workers(1, timeout=300)
+    with separate_cluster(tmp_path) as (_, processes):
         timer = threading.Timer(later, processes[who].kill)
 
         def lose_it() -> None:
