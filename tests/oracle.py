@@ -617,7 +617,9 @@ def b_term(view: OracleView) -> float:
 
 def elbo(views: list[OracleView], groups: Groups, z: Z) -> dict[str, float]:
     """E_q[log p - log q], term by term, every constant included; the terms of a view times its weight."""
-    terms = {"z": z_term(z, groups), "activity": gamma_term(groups.prior, groups.shape, groups.rate)}
+    terms = {"z": z_term(z, groups)}
+    if len(groups.shape):
+        terms["activity"] = gamma_term(groups.prior, groups.shape, groups.rate)
     for i, view in enumerate(views):
         if view.known:
             terms[f"x{i}"] = x_term(view, z, z.with_x[i]) - log_density(view)
