@@ -123,7 +123,7 @@ def assert_sweeps_equal(problem: Problem) -> None:
         ours, theirs = elbo(posterior, stats, problem.spec, residuals), oracle.elbo(naive, groups, z)
         assert ours["z"] == pytest.approx(theirs["z"], rel=1e-9)
         np.testing.assert_allclose(posterior.activity.mean, groups.shape / groups.rate, rtol=1e-9)
-        assert ours.get("activity") == pytest.approx(theirs.get("activity"), rel=1e-9, abs=1e-9)
+        assert ours.get("activity", 0.0) == pytest.approx(theirs.get("activity", 0.0), rel=1e-9, abs=1e-9)
         for i, view in enumerate(naive):
             if view.known:
                 assert ours["x:covariates"] == pytest.approx(theirs[f"x{i}"], rel=1e-7)
