@@ -64,7 +64,7 @@ def test_no_likelihood_escapes_the_list() -> None:
 @pytest.mark.parametrize("case", CASES)
 def test_sweep_equals_oracle(case: str, holes: str, missing: str, space: str) -> None:
     views = CASES[case]
-    problem = make_problem(views, [5] * len(views), [holes] * len(views), n=14, missing=missing, seed=3, space=space)
+    problem = make_problem(views, [5] * len(views), [holes] * len(views), n=8, missing=missing, seed=3, space=space)
     assert_sweeps_equal(problem)
 
 
@@ -86,7 +86,7 @@ def test_sweep_without_factors_equals_oracle(case: str, missing: str) -> None:
 def test_sweep_with_groups_of_samples_equals_oracle(holes: str, missing: str, space: str) -> None:
     """With covariates in the Gram space."""
     views = [Real(), Binary(), Categorical(), Real(noise="view", select_features=True)]
-    sizes = {"n": 18, "n_groups": 2, "n_covariates": 2 * (space == "gram")}
+    sizes = {"n": 10, "n_groups": 2, "n_covariates": 2 * (space == "gram")}
     problem = make_problem(views, [4] * 4, [holes] * 4, missing=missing, space=space, **sizes)
     start = problem.posterior.activity.mean * np.array([[1.0, 0.3, 2.0], [0.2, 1.0, 5.0]])
     activity = Gamma(start, np.ones_like(start))
@@ -99,7 +99,7 @@ def test_sweep_with_groups_of_samples_equals_oracle(holes: str, missing: str, sp
 def test_sweep_with_covariates_equals_oracle(case: str, holes: str, space: str) -> None:
     views, missing = CASES[case], "mean-field" if space == "gram" and holes == "cells" else "exact"
     widths, holes_each = [5] * len(views), [holes] * len(views)
-    problem = make_problem(views, widths, holes_each, n=14, missing=missing, seed=3, space=space, n_covariates=2)
+    problem = make_problem(views, widths, holes_each, n=8, missing=missing, seed=3, space=space, n_covariates=2)
     assert problem.posterior.n_components == 3
     assert_sweeps_equal(problem)
     assert_sweeps_equal(replace(problem, posterior=problem.posterior.select_factors(np.arange(0))))
