@@ -16,11 +16,11 @@ from scipy.stats import norm
 from sklearn.exceptions import ConvergenceWarning
 
 from sshiba import SSHIBA
-from sshiba.core import latent_step, local_step
+from sshiba.core import latent_step, latent_view, local_step, row_leaps
 from sshiba.core.bound import elbo, rows_bound
 from sshiba.core.devices import HOST
-from sshiba.core.likelihoods import probit
-from sshiba.core.state import Posterior
+from sshiba.core.likelihoods import Poisson, probit
+from sshiba.core.state import Gamma, Posterior
 from sshiba.data.types import Binary, Categorical, Count, Ordinal, Real, View
 from sshiba.engines import make_rows
 
@@ -99,8 +99,8 @@ def test_cells_that_must_not_go_together_are_updated_one_by_one(monkeypatch: pyt
     cov = replace(known.w_cov, spread=np.full_like(known.w_cov.spread, 1e-10))
     problem = replace(problem, posterior=Posterior((known.with_weights(10 * across, cov),)))
     paths = [[], []]
-    for path, limit in zip(paths, (latent_step.ALL_AT_ONCE, 2.0)):
-        monkeypatch.setattr(latent_step, "ALL_AT_ONCE", limit)
+    for path, limit in zip(paths, (latent_view.ALL_AT_ONCE, 2.0)):
+        monkeypatch.setattr(latent_view, "ALL_AT_ONCE", limit)
         local = problem.rows.start(problem.posterior)
         for _ in range(60):
             local, stats = problem.rows.step(problem.posterior, local)
@@ -178,3 +178,50 @@ def test_rows_settle_where_extrapolation_would_lead_astray() -> None:
         warnings.simplefilter("error", ConvergenceWarning)
         found = model.transform({"k": counts})
     np.testing.assert_allclose(found, model.factors_, atol=1e-5)
+
+
+def certain(problem: Problem, tau: float, scale: float) -> Problem:
+    """With less noise around the log rates, so that a count of 0 says little of its own, and larger weights."""
+    views = []
+    for view, spec in zip(problem.posterior.views, problem.spec.views):
+        if isinstance(spec.likelihood, Poisson):
+            own = Gamma(np.full_like(view.tau.mean, tau), np.ones_like(view.tau.mean))
+            view = replace(view.with_weights(scale * view.w_mean, view.w_cov), tau=own)
+        views.append(view)
+    return replace(problem, posterior=Posterior(tuple(views)))
+
+
+@pytest.mark.parametrize("holes", ["none", "cells"])
+def test_rows_of_counts_leap_to_where_coordinate_ascent_creeps(holes: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Beside other views and with weights; the bound never falls, and a few steps end as high as very many."""
+    views = [Real(), Count(), Count(weight=2.0), Count(weight=0.5), Binary()]
+    problem = make_problem(views, [3, 8, 5, 4, 4], ["none", holes, holes, "rows", holes], n=12)
+    problem, paths = certain(problem, 20.0, 1.0), []
+    rows = problem.rows
+    for leaps, n_steps in ((True, 10), (False, 150)):
+        monkeypatch.setattr(Poisson, "leaps", leaps)
+        local, path = rows.start(problem.posterior), []
+        for _ in range(n_steps):
+            local, stats = rows.step(problem.posterior, local)
+            path.append(sum(elbo(problem.posterior, stats, problem.spec).values()))
+        assert np.diff(path).min() > -1e-8
+        paths.append(path)
+    leaping, creeping = paths
+    assert creeping[9] + 0.03 < leaping[9] == pytest.approx(creeping[-1], abs=1e-3)
+
+
+@pytest.mark.parametrize("far", [0.0, -6.0])
+def test_a_leap_raises_the_bound_of_each_row_or_is_not_made(far: float, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What leaps are said to gain is what the bound gains by them; from far off those of some rows lead astray."""
+    problem = certain(make_problem([Count(weight=1.5)], [6], ["cells"], n=12), 30.0, 3.0)
+    local = problem.rows.start(problem.posterior)
+    local = replace(local, x=tuple(tuple(replace(q, mean=q.mean + far * (q.mean != 0)) for q in x) for x in local.x))
+    gains: list[np.ndarray] = []
+    rise = row_leaps._rise
+    monkeypatch.setattr(row_leaps, "_rise", lambda *given: gains.append(rise(*given)) or gains[-1])
+    _, ahead = problem.rows.step(problem.posterior, local)
+    monkeypatch.setattr(row_leaps, "_rise", lambda *given: rise(*given) - np.inf)
+    _, plain = problem.rows.step(problem.posterior, local)
+    bounds = [sum(elbo(problem.posterior, stats, problem.spec).values()) for stats in (ahead, plain)]
+    assert (gains[0] < 0).any() == (far < 0)
+    assert np.maximum(gains[0], 0).sum() == pytest.approx(bounds[0] - bounds[1], abs=1e-8)

@@ -510,6 +510,43 @@ def test_extreme_counts_have_converged(monkeypatch: pytest.MonkeyPatch) -> None:
         assert slow.bound[i, 0] == pytest.approx(cell.bound, abs=1e-10 * (1e3 + target.cells[i, 0]))
 
 
+@pytest.mark.parametrize("guess", [None, 0.01, 30.0])
+def test_a_guess_of_x_changes_nothing(guess: float | None, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Cells whose x varies with less precision than their mean, from nowhere, from near by and from far off."""
+    target, y, tau = extreme_counts()
+    free = np.random.default_rng(1).uniform(0.05, 1, (1, 20))
+    with monkeypatch.context() as patch:
+        patch.setattr(poisson, "compiled", lambda: None)
+        slow = Poisson(()).follow_y(target, y, tau, free)
+    off = np.random.default_rng(2).standard_normal(y.shape)
+    fast = Poisson(()).follow_y(target, y, tau, free, None if guess is None else slow.mean + guess * off)
+    for name in ("mean", "second", "bound", "slope", "drift"):
+        np.testing.assert_allclose(getattr(fast, name), getattr(slow, name), rtol=1e-8, atol=1e-8, err_msg=name)
+
+
+@pytest.mark.parametrize("free", [1.0, 0.3])
+def test_how_counts_follow_their_predictor(free: float) -> None:
+    """`follow_y` has the highest bound, and its slopes are those of finite differences."""
+    t, offset, y, tau = (np.array([column]) for column in zip(*COUNT_CELLS))
+    target, free_of = poisson.Counts(t, np.zeros((1, 1)), offset), np.full((1, len(COUNT_CELLS)), free)
+    x = Poisson(()).follow_y(target, y, tau, free_of)
+    var = x.second - x.mean**2
+
+    def value(m: np.ndarray, v: np.ndarray) -> np.ndarray:
+        return t * (m + offset) - np.exp(m + offset + v / 2) + np.log(v) / 2 - tau / 2 * ((m - y) ** 2 + free * v)
+
+    for m, v in ((x.mean + 1e-3, var), (x.mean - 1e-3, var), (x.mean, 1.01 * var), (x.mean, var / 1.01)):
+        assert (value(m, v) < value(x.mean, var)).all()
+
+    def distance(log_tau: float) -> np.ndarray:
+        own = Poisson(()).follow_y(target, y, tau * np.exp(log_tau), free_of)
+        return (own.mean - y) ** 2 + free * (own.second - own.mean**2)
+
+    ahead, behind = (Poisson(()).follow_y(target, y + h, tau, free_of).mean for h in (1e-5, -1e-5))
+    np.testing.assert_allclose(x.slope, (ahead - behind) / 2e-5, atol=1e-7)
+    np.testing.assert_allclose(x.drift, (distance(1e-5) - distance(-1e-5)) / 2e-5, atol=1e-6)
+
+
 @pytest.mark.parametrize("var", [1e-3, 0.3, 1.2, 4.0])
 @pytest.mark.parametrize("m", [-6.0, -0.5, 1.0, 5.0])
 def test_predicted_counts_by_quadrature(m: float, var: float) -> None:

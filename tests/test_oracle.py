@@ -9,6 +9,7 @@ from cases import Problem, differences, groups_to_oracle, make_problem, to_oracl
 
 from sshiba.core.bound import elbo
 from sshiba.core.global_step import global_step
+from sshiba.core.likelihoods import Poisson
 from sshiba.core.state import Gamma
 from sshiba.data.types import VIEW_TYPES, Binary, Categorical, Count, Ordinal, Real
 
@@ -51,6 +52,12 @@ CASES = {
         Real(noise="view"),
     ],
 }
+
+
+@pytest.fixture(autouse=True)
+def without_leaps(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Counts take plain steps; leaps have witnesses of their own, in test_latent_step.py and test_start.py."""
+    monkeypatch.setattr(Poisson, "leaps", False)
 
 
 def test_no_likelihood_escapes_the_list() -> None:

@@ -10,7 +10,7 @@ from scipy.special import log_expit
 from scipy.stats import gamma as gamma_distribution
 from scipy.stats import norm, poisson, truncnorm
 
-from sshiba.core import latent_step
+from sshiba.core import latent_view
 from sshiba.core.bound import elbo
 from sshiba.core.global_step import global_step
 from sshiba.core.likelihoods import Censored, Interval, Likelihood, Poisson, Threshold
@@ -115,7 +115,7 @@ def test_bound_against_monte_carlo(case: str, holes: str, missing: str, monkeypa
     globals; each q is the one that its own update left. Under "mean-field" z came first, and does not depend on x.
     A view of weight 2 or 3 has as many copies of its x, of which z sees the mean.
     """
-    monkeypatch.setattr(latent_step, "ALL_AT_ONCE", 2.0)  # one update for each cell: the bound is exact for any q
+    monkeypatch.setattr(latent_view, "ALL_AT_ONCE", 2.0)  # one update for each cell: the bound is exact for any q
     views = BOUND_CASES[case]
     problem = make_problem(views, [3] * len(views), [holes] * len(views), n=6, n_components=2, missing=missing, seed=1)
     before, old, _ = fitted(problem, 3)

@@ -1,4 +1,4 @@
-"""Where a fit starts, and how it goes faster: principal components and momentum."""
+"""Where a fit starts, and how it goes faster: principal components, momentum and leaps."""
 
 from __future__ import annotations
 
@@ -10,10 +10,14 @@ import pytest
 from cases import Problem, make_problem
 
 from sshiba.core import start as start_module
-from sshiba.core.momentum import extrapolate, remember
+from sshiba.core.arrays import pairs_of
+from sshiba.core.global_step import expected_residual, update_tau
+from sshiba.core.likelihoods import Poisson
+from sshiba.core.momentum import extrapolate, leap_tau, leap_weights, reached_by
 from sshiba.core.rotation import rotate
 from sshiba.core.start import posterior_along
-from sshiba.data.types import Binary, Categorical, Real
+from sshiba.core.state import Slopes, ViewPosterior, ViewStats
+from sshiba.data.types import Binary, Categorical, Count, Real
 from sshiba.engines import make_rows
 from sshiba.fitting import sweep as sweep_module
 from sshiba.fitting.budget import FitOptions
@@ -112,7 +116,7 @@ def test_extrapolation_that_lowers_the_bound_is_forgotten(monkeypatch: pytest.Mo
         state = sweep(problem.rows, state, rotating=False, momentum=True)
     plain = sweep(problem.rows, state, rotating=False)
     monkeypatch.setattr(
-        sweep_module, "extrapolate", lambda posterior, past, n: posterior.select_factors(range(3), -30.0)
+        sweep_module, "extrapolate", lambda posterior, reached, past, n: posterior.select_factors(range(3), -30.0)
     )
     again = sweep(problem.rows, state, rotating=False, momentum=True)
     assert again.bound == plain.bound
@@ -125,8 +129,9 @@ def test_what_is_extrapolated_turns_with_the_axes() -> None:
     after = sweep(problem.rows, before, rotating=False)
     R = np.linalg.qr(np.random.default_rng(0).standard_normal((3, 3)))[0] * [1.5, 1.0, 0.7]
     turned, _ = rotate(after.posterior, after.stats, problem.spec, R)
-    here = extrapolate(after.posterior, remember(before.posterior, None), 5)
-    there = extrapolate(turned, remember(before.posterior, R), 5)
+    old, new = (reached_by(after.stats, p, p, problem.spec) for p in (before.posterior, after.posterior))
+    here = extrapolate(after.posterior, new, old, 5)
+    there = extrapolate(turned, new.turned(R), old.turned(R), 5)
     for a, b in zip(here.views, there.views):
         np.testing.assert_allclose(a.w_mean @ R, b.w_mean, atol=1e-12)
         np.testing.assert_allclose(a.tau.mean, b.tau.mean)
@@ -134,3 +139,65 @@ def test_what_is_extrapolated_turns_with_the_axes() -> None:
     # 5/8 of the last step once more
     last = after.posterior.views[0].w_mean - before.posterior.views[0].w_mean
     np.testing.assert_allclose(here.views[0].w_mean, after.posterior.views[0].w_mean + 5 / 8 * last)
+
+
+class KnownFactors:
+    """Counts whose z is known up to a little, so that only x is to be found."""
+
+    def __init__(self, noise: str) -> None:
+        problem = make_problem([Count(noise=noise)], [4], ["none"], n=60, n_components=2)
+        self.spec, self.view = problem.spec.views[0], problem.posterior.views[0]
+        self.target = self.spec.likelihood.row_target(problem.data[0].target, None)
+        self.z = np.random.default_rng(0).standard_normal((60, 2))
+        self.spread = np.array([[3.0, 1.0], [1.0, 2.0]])  # Σ Cov(z)
+
+    def stats(self, view: ViewPosterior) -> ViewStats:
+        """With x at its best."""
+        z, likelihood = self.z, self.spec.likelihood
+        assert isinstance(likelihood, Poisson)
+        y, tau = z @ view.w_mean.T + view.b_mean, view.tau.mean
+        x = likelihood.follow_y(self.target, y, tau, np.ones((1, 4)))
+        pairs = x.slope.T @ pairs_of(np.column_stack([z, np.ones(60)]))
+        n, groups = np.array([60.0]), view.w_cov.groups
+        sums = (n, z.sum(axis=0)[None], (z.T @ z + self.spread)[None], x.mean.sum(axis=0), x.mean.T @ z)
+        return ViewStats(*sums, x.second.sum(axis=0), x.bound.sum(), groups, Slopes(pairs, x.drift.sum(axis=0)))
+
+
+@pytest.mark.parametrize("noise", ["view", "feature"])
+def test_leaps_of_weights_and_noise_are_steps_of_newtons_method(noise: str) -> None:
+    """They end where the plain updates leave things as they are, and double their digits on the way."""
+    known = KnownFactors(noise)
+    view, moves = known.view, []
+    for _ in range(8):
+        w, b = leap_weights(known.stats(view), view, known.spec)
+        moves.append(np.abs(np.column_stack([w - view.w_mean, b - view.b_mean])).max())
+        view = replace(view.with_weights(w, view.w_cov), b_mean=b)
+    stats = known.stats(view)
+    pull = stats.xz - view.b_mean[:, None] * stats.z_sum - view.w_mean @ stats.zz[0]
+    gradient = view.tau.mean[:, None] * pull - view.alpha.mean * view.w_mean
+    assert np.abs(gradient).max() < 1e-8
+    assert moves[-1] < 1e-10 < 0.01 < moves[1]
+    moves = []
+    for _ in range(8):
+        stats = known.stats(view)
+        new = update_tau(stats, view, known.spec, expected_residual(stats, view))
+        tau = leap_tau(stats, view, new)
+        moves.append(np.abs(np.log(tau / view.tau.mean)).max())
+        view = replace(view, tau=replace(new.tau, rate=new.tau.shape / tau))
+    np.testing.assert_allclose(new.tau.mean, tau, rtol=1e-6)
+    assert moves[-1] < 1e-6 < 0.01 < moves[0]
+
+
+def test_leaps_end_a_fit_to_sparse_counts_sooner_and_no_lower(monkeypatch: pytest.MonkeyPatch) -> None:
+    problem = make_problem([Count()], [60], ["none"], n=80, n_components=3)
+    rng = np.random.default_rng(0)
+    rate = np.exp(rng.standard_normal((80, 2)) @ rng.standard_normal((2, 60)) - 2.0)
+    problem = replace(problem, data=[replace(problem.data[0], target=rng.poisson(rate).astype(float))])
+    fits = []
+    for leaps in (True, False):
+        monkeypatch.setattr(Poisson, "leaps", leaps)
+        fits.append(run(problem.rows, StartingPoint(problem.posterior, 3), FitOptions(tol=1e-5, trials=False)))
+    leaping, creeping = fits
+    assert all(b >= a - 1e-7 for a, b in pairwise(leaping.path[-20:]))
+    assert leaping.state.bound > creeping.state.bound - 0.01
+    assert leaping.n_sweeps < 0.7 * creeping.n_sweeps

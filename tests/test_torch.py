@@ -23,7 +23,8 @@ from kernels import (
 )
 
 from sshiba.core.arrays import log_ndtr
-from sshiba.core.latent_step import LatentView, start_x
+from sshiba.core.latent_step import start_x
+from sshiba.core.latent_view import LatentView
 from sshiba.core.local_step import local_step
 from sshiba.core.messages import make_messages
 from sshiba.core.predictive import predictive_x

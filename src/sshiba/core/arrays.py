@@ -172,6 +172,20 @@ def move_by(a: Any, b: Any, share: Any) -> Any:
     return a + share * (b - a)
 
 
+def pairs_of(rows: Any) -> Any:
+    """The products of all pairs of columns, (n, K (K + 1)/2)."""
+    xp = array_namespace(rows)
+    return xp.concat([rows[:, i:] * rows[:, i : i + 1] for i in range(rows.shape[1])], axis=1)
+
+
+def unpack_pairs(pairs: Any, k: int) -> Any:
+    """Symmetric matrices, (n, K, K), from their pairs in the order of `pairs_of`."""
+    place = np.zeros((k, k), dtype=int)
+    upper = np.triu_indices(k)
+    place[upper] = place[upper[::-1]] = np.arange(len(upper[0]))
+    return array_namespace(pairs).reshape(take_columns(pairs, place.ravel()), (pairs.shape[0], k, k))
+
+
 def add_outer(total: Any, a: Any) -> Any:
     """total + a aᵀ of each row, (n, K, K), in the place of `total`."""
     if is_torch_array(a):

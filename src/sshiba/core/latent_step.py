@@ -18,20 +18,19 @@ the mean of the copies, which is what z sees, has the variance Var(x)/w.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
-from functools import cached_property
+from dataclasses import dataclass
 from math import log, pi
 from types import ModuleType
 
 import numpy as np
 
-from .arrays import add_product, array_namespace, eye, move_by, place_rows, take_columns, to_numpy, zeros
+from .arrays import add_product, array_namespace, cross_product, eye, move_by, pairs_of, place_rows, take_columns, zeros
 from .blocks import Block, LocalX, RowView
+from .latent_view import LatentView, seen_only
 from .likelihoods import RowUpdate, XUpdate
 from .messages import Message, Messages
-from .state import Array, LatentX
-
-ALL_AT_ONCE = 0.5  # the largest leverage of cells that are updated together
+from .row_leaps import leap, moved_by
+from .state import Array, LatentX, Slopes
 
 
 def update_x(block: Block, x: LocalX, z: Array, messages: Messages) -> LocalX:
@@ -109,112 +108,37 @@ def start_x(block: Block, messages: Messages) -> LocalX:
 
 
 @dataclass(frozen=True)
-class LatentView:
-    """A latent view of some rows, and how z follows it."""
-
-    rows: RowView
-    message: Message
-    x: LatentX
-    gain: Array  # (r, D, K): how <z> moves with <x>
-    seen: Array | None  # (r, D) of bool, None where all cells are
-    crowded: tuple[int, ...] | None = None  # what `one_by_one` is, where rows share a gain
-
-    @property
-    def by_cell(self) -> bool:
-        """Has a cell a q(x) of its own, or a row?"""
-        return not self.message.likelihood.joint
-
-    @cached_property
-    def leverage(self) -> Array:
-        """Of cells, (r, D); 0 where not observed."""
-        leverage = leverage_of(self.message, self.gain)
-        return leverage if self.seen is None else array_namespace(leverage).where(self.seen, leverage, 0.0)
-
-    @property
-    def alone(self) -> Array:
-        """The cells that must not be updated with others, (r, D)."""
-        return self.leverage > ALL_AT_ONCE
-
-    @property
-    def one_by_one(self) -> tuple[int, ...]:
-        """The features that have such cells."""
-        return marked_columns(self.alone, self.message) if self.crowded is None else self.crowded
-
-    def predictor(self, z: Array) -> Array:
-        return add_product(self.message.b_mean, z, self.message.w_mean.T)
-
-    def moved_z(self, step: Array) -> Array:
-        """What a step of <x>, (n, D), does to <z>."""
-        return step @ self.gain[0, ...] if self.gain.shape[0] == 1 else (step[:, None, :] @ self.gain)[:, 0, :]
-
-
-def latent_view(rows: RowView, message: Message, x: LatentX, cov: Array, crowded: tuple[int, ...] | None) -> LatentView:
-    """`cov` is that of z given x, (r, K, K)."""
-    seen = None if rows.complete else take_columns(rows.observed, rows.groups.index)
-    rows = replace(rows, target=message.likelihood.opened(rows.target))
-    return LatentView(rows, message, x, message.loading[None, ...] @ cov, seen, crowded)
-
-
-def leverage_of(message: Message, gain: Array) -> Array:
-    """What cells say about themselves through z, (r, D)."""
-    return array_namespace(gain).vecdot(gain, message.w_mean) / message.copies
-
-
-def crowded_features(message: Message, cov: Array) -> tuple[int, ...]:
-    """The features whose cells must not be updated with others, by the one covariance of z that all rows share.
-
-    Best asked on the host: a device must end all work that waits before it answers.
-    """
-    return marked_columns(leverage_of(message, message.loading[None, ...] @ cov) > ALL_AT_ONCE, message)
-
-
-def marked_columns(marks: Array, message: Message) -> tuple[int, ...]:
-    """The features that have a mark, of those that are inferred at all: a known x never moves."""
-    marked, inferred = to_numpy(array_namespace(marks).any(marks, axis=0)), message.likelihood.inferred
-    return tuple(np.flatnonzero(marked if inferred is None else marked & inferred).tolist())
-
-
-def predictors_of_shared(views: Sequence[LatentView], z: Array) -> list[Array]:
-    """y = <z>·<w> + <b> of all latent views from the `z` that static views tell, (n, K), of rows that share a gain.
-
-    <z> moves with the means x of the latent views by their gains, and y by what that is in its own columns, which is
-    the shorter way where these are fewer than factors.
-    """
-    if sum(view.gain.shape[1] for view in views) > z.shape[1]:
-        for view in views:
-            z = add_product(z, view.x.mean, view.gain[0, ...])
-        return [view.predictor(z) for view in views]
-    found = []
-    for view in views:
-        y = view.predictor(z)
-        for other in views:
-            y = add_product(y, other.x.mean, other.gain[0, ...] @ view.message.w_mean.T)
-        found.append(y)
-    return found
-
-
-@dataclass(frozen=True)
 class LatentStep:
-    """A new q(x), and the covariances of one copy of what z follows: between cells none, but their variances."""
+    """A new q(x), and the covariances of one copy of what z follows: between cells none, but their variances.
+
+    Of views that leap also `slope` and `drift` of their cells, as `XUpdate` has them.
+    """
 
     x: LatentX
     var: Array | None = None  # (n, D)
+    slope: Array | None = None  # (n, D)
+    drift: Array | None = None  # (n, D)
     cov: Array | None = None  # (n, D, D), or (1, D, D) their sum
 
 
 def step_x(views: Sequence[LatentView], y: Sequence[Array], each: bool) -> list[LatentStep]:
     """q(x) of all latent views from their predictors at the present <z>.
 
-    First the cells that may go together, then those that may not, then the views of classes; each is told what changed
-    before. `each`: covariances of classes for each row, or their sum.
+    First the views that leap, then the cells that may go together, then those that may not, then the views of classes;
+    each is told what changed before. `each`: covariances of classes for each row, or their sum.
     """
-    cells = {i: _infer_cells(v, y[i], slice(None)) for i, v in enumerate(views) if v.by_cell and v.rows.present}
+    leaped = leap({i: view for i, view in enumerate(views) if view.leaps}, y)
+    others = [i for i, view in enumerate(views) if view.rows.present and i not in leaped]
+    if leaped and others:
+        told = moved_by(dict(enumerate(views)), leaped)
+        y = [own + told @ view.message.w_mean.T for view, own in zip(views, y)]
+    cells = {i: _infer_cells(views[i], y[i], slice(None)) for i in others if views[i].by_cell}
     waiting = [(i, d) for i in cells for d in views[i].one_by_one]
-    classes = [i for i, view in enumerate(views) if not view.by_cell and view.rows.present]
+    classes = [i for i in others if not views[i].by_cell]
     moved: Array = 0.0
     if waiting or (classes and cells):
         moved = _update_one_by_one(views, y, cells, waiting)
-    found = {i: _finish_cells(views[i], update) for i, update in cells.items()}
+    found = {i: _finish_cells(views[i], update) for i, update in (cells | leaped).items()}
     for i in classes:
         view = views[i]
         predictor = y[i] if isinstance(moved, float) else y[i] + moved @ view.message.w_mean.T
@@ -226,7 +150,7 @@ def step_x(views: Sequence[LatentView], y: Sequence[Array], each: bool) -> list[
 
 def _infer_cells(view: LatentView, y: Array, some: slice) -> XUpdate:
     """q(x) of some features, told what the other cells say; `y` has these features only."""
-    xp, mean, free = array_namespace(y), view.x.mean[:, some], 1 - view.leverage[:, some]
+    xp, mean, free = array_namespace(y), view.x.mean[:, some], view.free[:, some]
     tau = (view.message.tau + xp.zeros_like(view.message.b_mean))[some]
     xi = None if view.x.xi is None else view.x.xi[:, some]
     return view.message.likelihood.infer_x(view.rows.target[:, some, ...], move_by(mean, y, 1 / free), tau * free, xi)
@@ -239,7 +163,7 @@ def _update_one_by_one(
     xp = array_namespace(y[0])
     for i, d in waiting:
         cells[i].mean[:, d] = xp.where(views[i].alone[:, d], views[i].x.mean[:, d], cells[i].mean[:, d])
-    moved = sum(views[i].moved_z(_seen(views[i], found.mean) - views[i].x.mean) for i, found in cells.items())
+    moved = sum(views[i].moved_z(seen_only(views[i], found.mean) - views[i].x.mean) for i, found in cells.items())
     for i, d in waiting:
         view, found, one = views[i], cells[i], slice(d, d + 1)
         alone = view.alone[:, one]
@@ -251,12 +175,10 @@ def _update_one_by_one(
     return moved
 
 
-def _seen(view: LatentView, values: Array) -> Array:
-    return values if view.seen is None else array_namespace(values).where(view.seen, values, 0.0)
-
-
 def _finish_cells(view: LatentView, cells: XUpdate) -> LatentStep:
-    return LatentStep(leave_out_holes(view.rows, cells), _seen(view, cells.second - cells.mean**2))
+    return LatentStep(
+        leave_out_holes(view.rows, cells), seen_only(view, cells.second - cells.mean**2), cells.slope, cells.drift
+    )
 
 
 def _infer_rows(view: LatentView, y: Array, each: bool) -> LatentStep:
@@ -341,3 +263,14 @@ def compiled() -> ModuleType | None:
     except ImportError:
         return None
     return spread_compiled
+
+
+def sum_slopes(view: LatentView, step: LatentStep, z: Array) -> Slopes | None:
+    """What the cells of a view that leaps say about how <x> would follow its globals."""
+    if step.slope is None or step.drift is None:
+        return None
+    xp = array_namespace(z)
+    with_one = xp.concat([z, xp.ones_like(step.slope[:, :1])], axis=1)
+    return Slopes(
+        cross_product(seen_only(view, step.slope), pairs_of(with_one)), xp.sum(seen_only(view, step.drift), axis=0)
+    )

@@ -15,19 +15,10 @@ from array_api_compat import device, is_numpy_array
 
 from .arrays import add_outer, add_product, array_namespace, cross_product, eye, inverse_positive, zeros
 from .blocks import Block, LocalX, RowView, as_float, join_x, latent_x, rows_of_x
-from .latent_step import (
-    LatentStep,
-    LatentView,
-    add_sums,
-    added_zz,
-    crowded_features,
-    latent_view,
-    predictors_of_shared,
-    step_x,
-    update_x,
-)
+from .latent_step import LatentStep, add_sums, added_zz, step_x, sum_slopes, update_x
+from .latent_view import LatentView, crowded_features, latent_view, predictors_of_shared
 from .messages import Messages
-from .state import Array, GroupStats, Stats, ViewStats
+from .state import Array, GroupStats, Slopes, Stats, ViewStats, add_slopes
 from .threads import in_threads
 
 # ------------------------------------------------------------------------------------------------------------- q(z)
@@ -223,11 +214,13 @@ class ZSums:
     views: tuple[tuple[Array, Array, Array], ...]  # (G,), (G, K), (G, K, K)
     groups: GroupStats
     xz: tuple[Array, ...] = ()  # (D, K): Σ Cov(x, z) of each view, 0 where z does not follow x
+    slopes: tuple[Slopes | None, ...] = ()  # of each view
 
     def __add__(self, other: ZSums) -> ZSums:
         views = tuple(tuple(a + b for a, b in zip(mine, theirs)) for mine, theirs in zip(self.views, other.views))
         xz = tuple(a + b for a, b in zip(self.xz, other.xz))
-        return ZSums(self.zz + other.zz, self.logdet + other.logdet, views, self.groups + other.groups, xz)
+        slopes = tuple(map(add_slopes, self.slopes, other.slopes))
+        return ZSums(self.zz + other.zz, self.logdet + other.logdet, views, self.groups + other.groups, xz, slopes)
 
 
 def infer_z(
@@ -279,9 +272,11 @@ def sum_z(block: Block, z: Array, known: ZGivenX, spread: Spread) -> ZSums:
     else:
         z_rows, zz_rows = z, add_outer(known.cov, z)
     xz: list[Array] = [0.0] * len(block.views)
+    slopes: list[Slopes | None] = [None] * len(block.views)
     for i, view, step in spread:
         xz[i] = add_sums(zz_rows, view, step)
-    return replace(sum_patterns(block, z_rows, zz_rows, known.logdet), xz=tuple(xz))
+        slopes[i] = sum_slopes(view, step, z)
+    return replace(sum_patterns(block, z_rows, zz_rows, known.logdet), xz=tuple(xz), slopes=tuple(slopes))
 
 
 def sum_of_rows(rows: Array) -> Array:
@@ -316,8 +311,8 @@ def collect(block: Block, x: LocalX, z: Array, sums: ZSums) -> Stats:
     x_sums = [
         XSums(rows.x_sum, static_xz(rows, z), rows.xx, zeros((), z))
         if latent is None
-        else XSums(xp.sum(latent.mean, axis=0), latent.mean.T @ z + xz, latent.second, latent.bound)
-        for rows, latent, xz in zip(block.views, x, sums.xz)
+        else XSums(xp.sum(latent.mean, axis=0), latent.mean.T @ z + xz, latent.second, latent.bound, slopes)
+        for rows, latent, xz, slopes in zip(block.views, x, sums.xz, sums.slopes)
     ]
     return assemble(block, sums, x_sums)
 
@@ -336,12 +331,13 @@ class XSums(NamedTuple):
     xz: Array
     xx: Array
     bound: Array
+    slopes: Slopes | None = None
 
 
 def assemble(block: Block, z_sums: ZSums, x_sums: Sequence[XSums]) -> Stats:
     """Statistics from the sums of z and of x."""
     views = [
-        ViewStats(n, z_sum, zz, x.x_sum, x.xz, x.xx, x.bound, rows.groups)
+        ViewStats(n, z_sum, zz, x.x_sum, x.xz, x.xx, x.bound, rows.groups, x.slopes)
         for rows, (n, z_sum, zz), x in zip(block.views, z_sums.views, x_sums)
     ]
     return Stats(block.n, z_sums.zz, z_sums.logdet, tuple(views), z_sums.groups)

@@ -22,11 +22,11 @@ class Message:
     w_mean: Array  # (D, K)
     b_mean: Array  # (D,)
     tau: Array  # (D,) or (1,)
-    weight: float = 1.0  # of the view
+    weight: float = 1.0  # w_m
 
     @property
     def copies(self) -> float:
-        """How often a latent cell counts."""
+        """How often a latent cell counts: the weight of the view, at least 1."""
         return max(1.0, self.weight)
 
 

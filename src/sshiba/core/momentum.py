@@ -1,9 +1,12 @@
-"""Momentum: the next sweep starts ahead of the globals, in the direction in which the last one moved them.
+"""Momentum and leaps: the next sweep starts ahead of the globals.
 
 Coordinate ascent creeps where variables are strongly coupled, such as z and the noise of a feature that the factors
-tell nearly exactly: each sweep is a small step in much the same direction. Extrapolation only moves the point at which
-the local step is taken. All updates after it are exact, so the bound is that of a proper state, and a step that went
-too far is seen at once (Nesterov's scheme, restarted where the bound would fall).
+tell nearly exactly: each sweep is a small step in much the same direction. Momentum goes on in the direction in which
+the last sweep moved the globals (Nesterov's scheme, restarted where the bound would fall). A leap goes where Newton's
+method says, with x following: a count of 0 says little about its x, so x follows W, b and tau, and they follow x.
+
+Both only move the point at which the local step is taken. All updates after it are exact, so the bound is that of a
+proper state, and a step that went too far is seen at once.
 """
 
 from __future__ import annotations
@@ -13,15 +16,20 @@ from typing import NamedTuple
 
 import numpy as np
 
-from .state import Gamma, Posterior
+from .arrays import unpack_pairs
+from .spec import ModelSpec, ViewSpec
+from .state import Gamma, Posterior, Stats, ViewPosterior, ViewStats
+from .w_moments import feature_gamma
 
 LARGEST = 0.99  # share of the last step that is taken once more
 MOST_PLAIN = 5.0  # sweeps that one with momentum counts for, at most, where a fit decides whether it still rises
+FARTHEST = 1.0  # that a leap moves the predictors of a feature, in the root mean square over rows
+MOST_OF_TAU, LONGEST_OF_TAU = 0.98, 1.0  # d log tau/d log tau of its update, at most; a step of log tau
 
 
-class Past(NamedTuple):
-    """The globals that rows are told of, one sweep ago and in the present axes: <W>, <b> and tau of each view, and the
-    precisions of the factors in groups of samples.
+class Point(NamedTuple):
+    """The globals that rows are told of: <W>, <b> and tau of each view, and the precisions of the factors in groups of
+    samples.
     """
 
     w_mean: tuple[np.ndarray, ...]
@@ -29,19 +37,13 @@ class Past(NamedTuple):
     tau: tuple[np.ndarray, ...]
     activity: np.ndarray  # (S, K)
 
-
-def remember(posterior: Posterior, R: np.ndarray | None) -> Past:
-    """`posterior` seen from the axes after a rotation, W R and Z R⁻ᵀ; None for no rotation."""
-    views, activity = posterior.views, posterior.activity.mean
-    if R is not None:
-        k = posterior.n_components
-        activity = 1 / ((1 / activity) @ (np.linalg.inv(R)[:k, :k] ** 2).T)  # variances along the new axes
-    return Past(
-        tuple(view.w_mean if R is None else view.w_mean @ R for view in views),
-        tuple(view.b_mean for view in views),
-        tuple(view.tau.mean for view in views),
-        activity,
-    )
+    def turned(self, R: np.ndarray | None) -> Point:
+        """The same seen from the axes after a rotation, W R and Z R⁻ᵀ; None for no rotation."""
+        if R is None:
+            return self
+        k = self.activity.shape[1]
+        variances = (1 / self.activity) @ (np.linalg.inv(R)[:k, :k] ** 2).T  # along the new axes
+        return self._replace(w_mean=tuple(w @ R for w in self.w_mean), activity=1 / variances)
 
 
 def share(n_ahead: int) -> float:
@@ -54,18 +56,76 @@ def plain_sweeps(n_ahead: int) -> float:
     return min(1 / (1 - share(n_ahead)), MOST_PLAIN)
 
 
-def extrapolate(posterior: Posterior, past: Past, n_ahead: int) -> Posterior:
-    """The globals moved on by a share of their last step; tau and the activity by its ratio."""
-    part = share(n_ahead)
-    if part == 0:
-        return posterior
+def extrapolate(posterior: Posterior, reached: Point, past: Point | None, n_ahead: int) -> Posterior:
+    """The globals at `reached`, moved on by a share of the step from `past`; tau and the activity by its ratio."""
+    past, part = (reached, 0.0) if past is None else (past, share(n_ahead))
 
-    def further(learned: Gamma, before: np.ndarray) -> Gamma:
-        return Gamma(learned.shape, learned.rate * (before / learned.mean) ** part)
+    def further(learned: Gamma, now: np.ndarray, before: np.ndarray) -> Gamma:
+        return Gamma(learned.shape, learned.shape / (now * (now / before) ** part))
 
     views = []
-    for view, w_mean, b_mean, tau in zip(posterior.views, past.w_mean, past.b_mean, past.tau):
-        moved = view.with_weights(view.w_mean + part * (view.w_mean - w_mean), view.w_cov)
-        learned = further(view.tau, tau) if isinstance(view.tau, Gamma) else view.tau
-        views.append(replace(moved, b_mean=view.b_mean + part * (view.b_mean - b_mean), tau=learned))
-    return Posterior(tuple(views), further(posterior.activity, past.activity))
+    for view, w_mean, b_mean, tau, w_past, b_past, tau_past in zip(posterior.views, *reached[:3], *past[:3]):
+        moved = view.with_weights(w_mean + part * (w_mean - w_past), view.w_cov)
+        learned = further(view.tau, tau, tau_past) if isinstance(view.tau, Gamma) else view.tau
+        views.append(replace(moved, b_mean=b_mean + part * (b_mean - b_past), tau=learned))
+    return Posterior(tuple(views), further(posterior.activity, reached.activity, past.activity))
+
+
+# -------------------------------------------------------------------------------------------------------------- leaps
+
+
+def reached_by(stats: Stats, before: Posterior, after: Posterior, spec: ModelSpec) -> Point:
+    """Where a sweep has brought the globals, from `before`, where its statistics were taken, to `after`; views that
+    leap go farther.
+    """
+    found = []
+    for own, old, new, view_spec in zip(stats.views, before.views, after.views, spec.views):
+        plain = new.w_mean, new.b_mean, new.tau.mean
+        found.append(plain if own.slopes is None else (*leap_weights(own, old, view_spec), leap_tau(own, old, new)))
+    w_mean, b_mean, tau = map(tuple, zip(*found))
+    return Point(w_mean, b_mean, tau, after.activity.mean)
+
+
+def leap_weights(stats: ViewStats, view: ViewPosterior, spec: ViewSpec) -> tuple[np.ndarray, np.ndarray]:
+    """<W> and <b> after a step of Newton's method with x at its best and z held.
+
+    Of the bound at the best x, the gradient in v = (w_d, b_d) is that with x held: tau (Σ x ẑ − Σ<ẑẑᵀ> v) − prior v,
+    ẑ = (z, 1). Its Hessian is that with x held, −tau Σ<ẑẑᵀ> − prior, and what <x> adds that follows y = ẑ·v: tau Σ
+    d<x>/dy <ẑ><ẑ>ᵀ.
+    """
+    assert stats.slopes is not None
+    k, index = view.w_mean.shape[1], stats.groups.index
+    tau = (view.tau.mean + np.zeros_like(view.b_mean))[:, None]
+    n = stats.n[index][:, None, None]
+    zz, z_sum = stats.zz[index], stats.z_sum[index][:, :, None]
+    second = np.concatenate(
+        [np.concatenate([zz, z_sum], axis=2), np.concatenate([np.matrix_transpose(z_sum), n], axis=2)], axis=1
+    )
+    prior = np.column_stack([feature_gamma(view, spec)[:, None] * view.alpha_mean, np.full(len(tau), spec.b_precision)])
+    v, pull = np.column_stack([view.w_mean, view.b_mean]), np.column_stack([stats.xz, stats.x_sum])
+    gradient = tau * (pull - _times(second, v)) - prior * v
+    curvature = tau[:, :, None] * (second - unpack_pairs(stats.slopes.pairs, k + 1))
+    curvature += prior[:, :, None] * np.eye(k + 1)
+    step = np.linalg.solve(curvature, gradient[:, :, None])[:, :, 0]
+    moved = np.sqrt(np.vecdot(step, _times(second, step)) / np.maximum(stats.n[index], 1))
+    v = v + step * np.minimum(1, FARTHEST / np.maximum(moved, FARTHEST))[:, None]
+    return v[:, :k], v[:, k]
+
+
+def _times(matrices: np.ndarray, rows: np.ndarray) -> np.ndarray:
+    return (matrices @ rows[:, :, None])[:, :, 0]
+
+
+def leap_tau(stats: ViewStats, old: ViewPosterior, new: ViewPosterior) -> np.ndarray:
+    """tau after a step of Newton's method towards where its update leaves it as it is.
+
+    Its update gives log tau = log shape − log rate, rate = b0 + ½ E Σ(x − y)², which moves with the present log tau by
+    −½ drift/rate.
+    """
+    assert stats.slopes is not None
+    if not isinstance(new.tau, Gamma):
+        return new.tau.mean
+    drift = stats.slopes.drift if new.tau.mean.shape[0] > 1 else np.sum(stats.slopes.drift, keepdims=True)
+    follows = np.clip(-0.5 * drift / new.tau.rate, 0.0, MOST_OF_TAU)
+    step = np.log(new.tau.mean / old.tau.mean) / (1 - follows)
+    return old.tau.mean * np.exp(np.clip(step, -LONGEST_OF_TAU, LONGEST_OF_TAU))

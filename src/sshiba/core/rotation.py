@@ -229,7 +229,7 @@ def rotate(posterior: Posterior, stats: Stats, spec: ModelSpec, R: np.ndarray) -
         inverse_t.T @ stats.zz @ inverse_t,
         stats.z_logdet - 2 * stats.n * log_det,
         tuple(
-            replace(v, z_sum=v.z_sum @ inverse_t, zz=inverse_t.T @ v.zz @ inverse_t, xz=v.xz @ inverse_t)
+            replace(v, z_sum=v.z_sum @ inverse_t, zz=inverse_t.T @ v.zz @ inverse_t, xz=v.xz @ inverse_t, slopes=None)
             for v in stats.views
         ),
         replace(stats.groups, zz=inverse_t.T @ stats.groups.zz @ inverse_t),

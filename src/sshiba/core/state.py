@@ -270,6 +270,21 @@ class LatentX:
 
 
 @dataclass(frozen=True)
+class Slopes:
+    """How <x> of a view follows the globals that rows are told of, to first order and with z held: additive."""
+
+    pairs: Array  # (D, (K + 1)(K + 2)/2): Σ d<x>/dy of each pair of (<z>, 1), in the order of `pairs_of`
+    drift: Array  # (D,): Σ d E(x − y)²/d log tau
+
+
+def add_slopes(a: Slopes | None, b: Slopes | None) -> Slopes | None:
+    """Rows that do not know them count as if their x stood still, which makes steps of the globals smaller."""
+    if a is None or b is None:
+        return b if a is None else a
+    return Slopes(a.pairs + b.pairs, a.drift + b.drift)
+
+
+@dataclass(frozen=True)
 class ViewStats:
     """What the rows say about one view: additive."""
 
@@ -281,10 +296,12 @@ class ViewStats:
     xx: Array  # (D,): Σ<x²>
     bound: Array  # (): Σ E[log p(t|x)] + H[q(x)]
     groups: ColumnGroups
+    slopes: Slopes | None = None  # of views that leap
 
     def __add__(self, other: ViewStats) -> ViewStats:
-        sums = {f.name: getattr(self, f.name) + getattr(other, f.name) for f in fields(self) if f.name != "groups"}
-        return replace(self, **sums)
+        names = [f.name for f in fields(self) if f.name not in ("groups", "slopes")]
+        sums = {name: getattr(self, name) + getattr(other, name) for name in names}
+        return replace(self, **sums, slopes=add_slopes(self.slopes, other.slopes))
 
 
 @dataclass(frozen=True)

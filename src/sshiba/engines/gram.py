@@ -17,7 +17,8 @@ import numpy as np
 from ..core.arrays import array_namespace, zeros
 from ..core.blocks import Block, LocalX, as_float, latent_x
 from ..core.devices import HOST, Device
-from ..core.latent_step import latent_view, pulled_by, step_x, update_view_x
+from ..core.latent_step import pulled_by, step_x, update_view_x
+from ..core.latent_view import latent_view
 from ..core.local_step import XSums, ZGivenX, assemble, sum_patterns, z_covariance
 from ..core.messages import Messages
 from ..core.sparse_rows import is_sparse

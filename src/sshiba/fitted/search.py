@@ -107,6 +107,9 @@ class Candidate:
         return words + (", labels of a row together" if self.labels_together else "")
 
 
+HELD = Candidate(Priors(alpha=(100.0, 100.0), noise_floor=1e-4), ALL)  # weights are held at some 1: all factors stay
+
+
 @dataclass(frozen=True)
 class Search:
     """What a search found: of each candidate its score on each view that was judged, and its number of factors."""
@@ -144,16 +147,21 @@ def candidates_for(
     if search is not None and not isinstance(search, str):
         return tuple(search)
     few, many = Candidate(priors or Priors(), FEWEST), Candidate(priors or ALL_PRIORS, ALL)
-    tempered = replace(many, label_weight=0.5)
-    every = (few, many, tempered, *(replace(one, labels_together=True) for one in (few, many)))
+    tempered, held = replace(many, label_weight=0.5), () if priors else (HELD,)
+    every = (few, many, tempered, *held, *(replace(one, labels_together=True) for one in (few, many)))
     auto = [candidate for candidate in every if keep in (None, candidate.keep)]
     return tuple(auto) if search == "auto" else (auto[0],)
 
 
 def without_doubles(candidates: Sequence[Candidate], make_spec: Callable[[Priors], ModelSpec]) -> tuple[Candidate, ...]:
-    """Those that make different models of these data: without labels their weight changes nothing."""
+    """Those that make different models of these data, and fit them: without labels their weight changes nothing, and
+    weights are held only where the bound would keep too few factors.
+    """
     kept: dict[Any, Candidate] = {}
+    hold = any(view.likelihood.keeps_few for view in make_spec(Priors()).views)
     for candidate in candidates:
+        if candidate is HELD and not hold:
+            continue
         own = tuple((view.weight, view.likelihood.joint) for view in candidate.spec(make_spec).views)
         kept.setdefault((candidate.keep, candidate.priors, own), candidate)
     return tuple(kept.values())
@@ -232,7 +240,7 @@ def run_search(
     judge it, or where half of the time of the fit is not enough. A stop request raises KeyboardInterrupt: there is
     nothing yet to be kept. `add_twins` gives views with a kernel, at the places `kernels`, their twins.
 
-    A candidate that keeps all factors starts from where the last one of that kind ended.
+    A candidate that keeps all factors starts from where the last one with the same priors ended.
     """
     began, limit = time.perf_counter(), None if options.max_time is None else options.max_time / 2
 
@@ -255,7 +263,7 @@ def run_search(
     losses: list[Losses] = []
     sizes: list[int] = []
     ends: list[Posterior] = []
-    near: list[Posterior] = []
+    near: dict[Priors, list[Posterior]] = {}
     try:
         for number, candidate in enumerate(candidates):
             few = candidate.keep == FEWEST
@@ -269,17 +277,17 @@ def run_search(
             for place, fold in enumerate(folds):
                 training, own = add_twins(fold.training, ()), candidate.spec(make_spec)
                 rows = make_rows(training, own, n_components, missing, engine, device=device)
-                if few or not near:
+                if few or candidate.priors not in near:
                     along = rows.directions(n_components)
                     first = posterior_along(rows.spec, rows.groups, along, np.random.default_rng(seed))
                     start = StartingPoint(first, n_components)
                 else:
-                    start = StartingPoint(near[place], n_components, is_near=True)
+                    start = StartingPoint(near[candidate.priors][place], n_components, is_near=True)
                 posterior = run(rows, start, short, watch, stop_requests=stop_requests).state.posterior
                 check()
                 found.append((judge(posterior, rows.spec, fold, check, add_twins), posterior))
             if not few:
-                near = [posterior for _, posterior in found]
+                near[candidate.priors] = [posterior for _, posterior in found]
             ends.append(found[0][1])
             losses.append({i: np.concatenate([own[i] for own, _ in found]) for i in judged})
             sizes.append(min(posterior.n_components for _, posterior in found))

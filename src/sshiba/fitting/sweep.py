@@ -8,7 +8,7 @@ import numpy as np
 
 from ..core.bound import elbo
 from ..core.global_step import GLOBAL_UPDATES, Residuals, global_step
-from ..core.momentum import Past, extrapolate, remember
+from ..core.momentum import Point, extrapolate, reached_by
 from ..core.rotation import best_rotation, rotate
 from ..core.spec import ModelSpec
 from ..core.state import Posterior, Stats
@@ -27,8 +27,8 @@ class State:
     """A fit after a sweep.
 
     `size` is the sum of the absolute terms of the bound, the measure of its rounding; `gain` is what the rotation
-    brought, None without one. `past` is where the globals were one sweep ago, and `n_ahead` how many sweeps in a row
-    started ahead of where they stood.
+    brought, None without one. The next sweep starts from what is `reached`, and from momentum: `past` is what had been
+    reached one sweep ago, and `n_ahead` how many sweeps in a row started so.
     """
 
     posterior: Posterior
@@ -37,7 +37,8 @@ class State:
     bound: float = -np.inf
     size: float = 0.0
     gain: float | None = None
-    past: Past | None = None
+    reached: Point | None = None
+    past: Point | None = None
     n_ahead: int = 0
 
     @property
@@ -49,27 +50,29 @@ class State:
 def sweep(rows: Rows, state: State, rotating: bool, hold_x: bool = False, momentum: bool = False) -> State:
     """One sweep; the bound may not fall, unless q(x) of some rows was lost.
 
-    With momentum the local step starts from globals that are extrapolated from the last two sweeps. If that lowers the
+    With momentum the local step starts ahead of the globals, where the last two sweeps point to. If that lowers the
     bound it is forgotten, and the sweep is repeated from where the globals stand.
     """
-    past = state.posterior if momentum and not hold_x else None
-    if momentum and state.past is not None:
-        ahead = extrapolate(state.posterior, state.past, state.n_ahead)
-        new = sweep_once(rows, replace(state, posterior=ahead), rotating, hold_x, past)
+    if momentum and state.reached is not None:
+        ahead = extrapolate(state.posterior, state.reached, state.past, state.n_ahead)
+        new = sweep_once(rows, replace(state, posterior=ahead), rotating, hold_x, momentum)
         if new.is_anew or new.bound >= state.bound:  # a fall here need not be rounding, however small it is
             return replace(new, n_ahead=state.n_ahead + 1)
-    new = sweep_once(rows, state, rotating, hold_x, past)
+    new = sweep_once(rows, state, rotating, hold_x, momentum)
     if new.is_anew or new.bound >= state.bound - ROUNDING * new.size:
         return new
     if not all(view.likelihood.exact for view in rows.spec.views) and new.bound >= state.bound - INEXACT * rows.n_rows:
-        return replace(state, gain=new.gain, past=None, n_ahead=0)
+        return replace(state, gain=new.gain, reached=None, past=None, n_ahead=0)
     raise BoundError(explain_fall(rows, state, new, hold_x))
 
 
-def sweep_once(rows: Rows, state: State, rotating: bool, hold_x: bool, past: Posterior | None) -> State:
-    """Local step, global step, rotation; `past` are the globals to remember."""
+def sweep_once(rows: Rows, state: State, rotating: bool, hold_x: bool, momentum: bool) -> State:
+    """Local step, global step, rotation; with momentum also what is reached."""
     local, stats = rows.step(state.posterior, state.local, hold_x)
     posterior, residuals = global_step(stats, state.posterior, rows.spec)
+    reached, past = None, None
+    if momentum and not hold_x:
+        reached, past = reached_by(stats, state.posterior, posterior, rows.spec), state.reached
     gain, R = None, None
     if rotating:
         found, gain = best_rotation(posterior, stats, rows.spec)
@@ -77,7 +80,7 @@ def sweep_once(rows: Rows, state: State, rotating: bool, hold_x: bool, past: Pos
             R = found
             posterior, stats = rotate(posterior, stats, rows.spec, R)
     new = with_bound(rows.spec, posterior, local, stats, residuals)
-    return replace(new, gain=gain, past=None if past is None else remember(past, R))
+    return replace(new, gain=gain, reached=reached and reached.turned(R), past=past and past.turned(R))
 
 
 def with_bound(

@@ -54,13 +54,16 @@ class XUpdate:
     """A new q(x), cell by cell, as if nothing were missing.
 
     `second` is E[x²]; `bound` holds E[log p(t|x)] + H[q(x)], per cell (n, D) or per row (n, 1);
-    `xi` is whatever the likelihood wants back at its next update.
+    `xi` is whatever the likelihood wants back at its next update. Of likelihoods that leap `slope` is d<x>/dy, and
+    `drift` d((<x> − y)² + free Var(x)) / d log tau.
     """
 
     mean: Array
     second: Array
     bound: Array
     xi: Array | None = None
+    slope: Array | None = None
+    drift: Array | None = None
 
 
 @dataclass(frozen=True)
@@ -87,6 +90,8 @@ class Likelihood(ABC):
     labels: ClassVar[bool] = True  # are its cells labels, or measurements of whatever kind?
     numbers: ClassVar[bool] = False  # is x in the units of what is measured, so that its errors are squared ones?
     costly: ClassVar[bool] = False  # does q(x) of cells take longer than their products?
+    leaps: ClassVar[bool] = False  # has it `follow_y`, so that z of a row, and W, can be found by Newton's method?
+    keeps_few: ClassVar[bool] = False  # does the bound keep far fewer of its factors than predict best?
     needs_sharpness: ClassVar[bool] = False  # are its probabilities too cautious as the bound leaves them?
 
     def row_target(self, target: Any, observed: np.ndarray | None) -> Any:
@@ -104,6 +109,12 @@ class Likelihood(ABC):
     @abstractmethod
     def infer_x(self, target: Array, y: Array, tau: Array, xi: Array | None) -> XUpdate:
         """q(x) given the target, y = <zWᵀ + b> and <tau>; `xi` is that of the last update, None at the start."""
+
+    def follow_y(self, target: Array, y: Array, tau: Array, free: Array, near: Array | None = None) -> XUpdate:
+        """The best q(x) while z is held: <x> is drawn to y with the precision tau, and x to <x> with tau·free. `near`
+        is a guess of <x>.
+        """
+        raise NotImplementedError
 
     def infer_rows(
         self,
