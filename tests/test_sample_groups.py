@@ -1,5 +1,7 @@
 """Groups of samples: shared factors with an activity in each group, intercepts of each, and rows of no known group."""
 
+import json
+import re
 import warnings
 from dataclasses import replace
 from pathlib import Path
@@ -8,9 +10,12 @@ import numpy as np
 import pandas as pd
 import pytest
 from cases import make_problem
+from commands import sshiba as sshiba_command
+from dask.distributed import Client, LocalCluster
 from sklearn.exceptions import ConvergenceWarning
 
 from sshiba import SSHIBA, Priors, load, plots
+from sshiba.core import machine
 from sshiba.core.bound import elbo
 from sshiba.core.coded import CodedView
 from sshiba.core.explained import order_factors
@@ -128,6 +133,52 @@ def test_files_pictures_and_draws(model: SSHIBA, data: tuple, tmp_path: Path) ->
     k = int(model.activity_.loc["north"].argmax())
     feature = int(model.weights_["v0"].iloc[:, k].abs().argmax())
     assert busy.iloc[:, feature].std() > idle.iloc[:, feature].std()
+
+
+def test_the_command_and_the_report(data: tuple, tmp_path: Path) -> None:
+    views, labels, _ = data
+    table = pd.concat(views.values(), axis=1).assign(cohort=NAMES[labels])
+    table.to_csv(tmp_path / "t.csv", index=False)
+    options = ["--groups", "cohort", "--components", 6, "-o", "m.sshiba"]
+    done = sshiba_command("fit", "t.csv", *options, cwd=tmp_path)
+    assert done.returncode == 0, done.stderr
+    again = load(tmp_path / "m.sshiba")
+    assert again.activity_.index.to_list() == list(NAMES)
+    told = sshiba_command("report", "m.sshiba", "-o", "r.html", cwd=tmp_path)
+    assert told.returncode == 0, told.stderr
+    parts = json.loads(re.search(r'id="data">(.*?)</script>', (tmp_path / "r.html").read_text())[1])
+    assert parts["groups"]["names"] == list(NAMES)
+    assert np.shape(parts["groups"]["activity"]) == (again.n_components_, 3)
+    assert "3 groups of samples, by cohort" in parts["groups"]["words"]
+    new = table.head(3).assign(cohort=["north", "never seen", ""])
+    new.to_csv(tmp_path / "new.csv", index=False)
+    found = sshiba_command("transform", "m.sshiba", "new.csv", cwd=tmp_path)
+    assert len(found.stdout.splitlines()) == 4
+
+
+@pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
+def test_rows_on_a_cluster_and_in_a_file_are_fitted_as_in_memory(
+    data: tuple, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """With a covariate beside the groups."""
+    monkeypatch.setattr(machine, "LEAST", 1000)
+    views, labels, _ = data
+    own = pd.DataFrame({"cohort": NAMES[labels], "age": np.arange(150) % 7 + 0.5}, views["v0"].index)
+    table = pd.concat([*views.values(), own], axis=1)
+    table.iloc[::9, 3] = np.nan
+    table.to_parquet(tmp_path / "t.parquet")
+
+    def fitted(rows: pd.DataFrame | Path, **options: object) -> SSHIBA:
+        model = SSHIBA(5, sample_groups="cohort", covariates=["age"], search=None, random_state=0, max_iter=12)
+        return model.set_params(**options).fit(rows)
+
+    here = fitted(table, engine="memory")
+    with LocalCluster(1, threads_per_worker=1, dashboard_address=None) as cluster, Client(cluster):
+        there = fitted(table, engine="dask")
+    read = fitted(tmp_path / "t.parquet", engine="memory", max_memory=20_000)
+    for other in (there, read):
+        assert other.elbo_ == pytest.approx(here.elbo_, rel=1e-8)
+        np.testing.assert_allclose(other.activity_, here.activity_, rtol=1e-5)
 
 
 def test_mofa_file_has_the_groups(model: SSHIBA, data: tuple, tmp_path: Path) -> None:
