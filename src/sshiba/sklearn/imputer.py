@@ -13,7 +13,7 @@ from sklearn.utils import check_random_state
 from sklearn.utils.validation import _check_feature_names_in, check_is_fitted
 
 from ..data.border import library_of
-from .one_table import OneTableModel
+from .table_model import OneTableModel
 
 
 @dataclass(kw_only=True, eq=False, repr=False)

@@ -15,7 +15,7 @@ from sklearn.utils.multiclass import check_classification_targets
 
 from ..data.types import Binary, Categorical, Real
 from ..fitted.search import ALL
-from .one_table import OneTableModel, plain
+from .table_model import OneTableModel, plain
 
 TARGET = "y (target)"  # the view that y is; no view of X is called so
 TO_PREDICT = Real(noise="view")  # one noise for all columns of X, so that no factor is spent on one of them

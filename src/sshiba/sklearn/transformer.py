@@ -11,12 +11,12 @@ from sklearn.base import ClassNamePrefixFeaturesOutMixin, TransformerMixin
 from sklearn.utils import check_array
 from sklearn.utils.validation import check_is_fitted
 
-from .one_table import OneTableModel, plain
+from .table_model import OneTableModel, plain
 
 
 @dataclass(kw_only=True, eq=False, repr=False)
 class SSHIBATransformer(ClassNamePrefixFeaturesOutMixin, TransformerMixin, OneTableModel):
-    """`n_components_` factors in the place of the columns of X, which may have gaps.
+    """`n_components_` factors, K, in the place of the columns of X, which may have gaps.
 
     Parameters
     ----------
@@ -39,7 +39,7 @@ class SSHIBATransformer(ClassNamePrefixFeaturesOutMixin, TransformerMixin, OneTa
         return self
 
     def transform(self, X: Any) -> np.ndarray:
-        """The factors of rows, (n, n_components_)."""
+        """The factors of rows, (n, K)."""
         views = self._views_of(X)
         return plain(self.model_.transform(views))
 
