@@ -76,7 +76,7 @@ def problems(draw: st.DrawFn, n_groups: tuple[int, ...] = (0,)) -> Problem:
     )
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=120, deadline=None)
 @given(problems(n_groups=(0, 2)))
 def test_bound_never_falls(problem: Problem) -> None:
     """After every single update, rotations among them; pruning starts anew."""
