@@ -55,8 +55,8 @@ Convert = Callable[[Any], Any]
 
 def make(kind: str, holes: str, missing: str, space: str = "memory") -> Problem:
     all_holes = [holes] * len(VIEWS[kind])
-    sizes = {"n": 20, "n_groups": 2 * (kind == "all")}
-    return make_problem(VIEWS[kind], WIDTHS[kind], all_holes, missing=missing, block_rows=11, space=space, **sizes)
+    sizes = {"n": 40, "n_groups": 2 * (kind == "all")}
+    return make_problem(VIEWS[kind], WIDTHS[kind], all_holes, missing=missing, block_rows=22, space=space, **sizes)
 
 
 def converted(value: Any, convert: Callable[[np.ndarray], Any]) -> Any:
