@@ -3,6 +3,7 @@
 import numpy as np
 import pandas as pd
 import pytest
+import sklearn
 from samples import fit, make_views, with_holes
 from scipy.stats import multivariate_normal
 from sklearn.base import clone
@@ -360,3 +361,19 @@ def test_influence_is_how_far_a_feature_moves_a_prediction(scale: bool) -> None:
         moved[0, d] += a[:, d].std()
         change = (only_reals.predict({"a": moved}, "b") - base) / b.std(axis=0)
         assert np.linalg.norm(change) == pytest.approx(found["a"][d], rel=1e-6)
+
+
+def test_a_notebook_shows_views_rows_and_factors(model: SSHIBA) -> None:
+    assert 'class="dataframe"' not in SSHIBA()._repr_mimebundle_()["text/html"]
+    shown = model._repr_mimebundle_()["text/html"]
+    assert shown.endswith("</table>")
+    assert f"{model.n_components_} factors</p>" in shown
+    assert f"<td>{model.r2_.loc['all'].iloc[0]:.1%}</td>" in shown
+    assert model._repr_html_().endswith(shown[shown.rindex("<p>") :])
+    with sklearn.config_context(display="text"):
+        assert "text/html" not in model._repr_mimebundle_()
+
+
+def test_names_are_escaped_in_a_notebook() -> None:
+    x = np.random.default_rng(0).standard_normal((20, 3))
+    assert "<b>odd" not in SSHIBA(2, random_state=0).fit({"<b>odd": x})._repr_html_()

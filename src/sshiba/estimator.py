@@ -38,7 +38,7 @@ from .files.mofa import write_mofa
 from .files.stored_labels import same_labels
 from .fitted.annotating import write_to
 from .fitted.answers import Answers
-from .fitted.describe import attributes
+from .fitted.describe import attributes, views_html
 from .fitted.fitted import Fitted, fitted_of, make_fitted
 from .fitted.kernel_choice import ShortFits, kernel_views, learn_twins
 from .fitted.sample_groups import explained_by_group, labels_of
@@ -637,6 +637,19 @@ class SSHIBA(BaseEstimator):
         return Answers(fitted_of(self)).sample(n, random_state, covariates)
 
     # ---------------------------------------------------------------------------------------------- files
+
+    def _repr_html_inner(self) -> str:
+        return super()._repr_html_inner() + self._views_html()
+
+    def _repr_mimebundle_(self, **kwargs: Any) -> dict[str, str]:
+        """What a notebook shows: scikit-learn's diagram, and after a fit the views, rows, factors and R²."""
+        shown = super()._repr_mimebundle_(**kwargs)
+        if "text/html" in shown:
+            shown["text/html"] += self._views_html()
+        return shown
+
+    def _views_html(self) -> str:
+        return views_html(self.fitted_) if hasattr(self, "fitted_") else ""
 
     def save(self, path: str | Path) -> None:
         """Write the fitted model, with the settings of its fit, to one file: JSON and arrays, nothing that can run."""

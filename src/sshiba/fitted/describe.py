@@ -13,6 +13,7 @@ from ..core.explained import effect_variances
 from ..core.predictive import noise_variance
 from ..core.state import ViewPosterior
 from ..data.coding import labelled_frame
+from ..data.wording import counted
 from ..fitting.restarts import Restart, best_place
 from .fitted import Fitted
 from .influences import relevance
@@ -197,6 +198,13 @@ def views_table(fit: Fitted) -> pd.DataFrame:
         own = {"view": fit.schema.twin_names[name], "type": "kernel features", "size": twin.width}
         rows.append({**own, "missing": missing, "explained": explained})
     return pd.DataFrame(rows)
+
+
+def views_html(fit: Fitted) -> str:
+    """`views_table` for a notebook, under a line with the numbers of rows and factors; names are escaped."""
+    shares = dict.fromkeys(("missing", "explained"), "{:.1%}".format)
+    size = f"{counted(len(fit.factors), 'row')}, {counted(fit.n_components, 'factor')}"
+    return f"<p>{size}</p>" + views_table(fit).to_html(index=False, border=0, formatters=shares)
 
 
 def class_array(levels: tuple) -> np.ndarray:
