@@ -33,6 +33,15 @@ def test_inverses(k: int) -> None:
     np.testing.assert_allclose(logdet.cpu(), expected_logdet, rtol=1e-12)
 
 
+@pytest.mark.parametrize("k", [30, 100, 250])
+def test_inverses_of_ill_conditioned_matrices(k: int) -> None:
+    """Precisions of 1 along some axes and of 1e8 along others: many factors, and a view of little noise."""
+    w = np.random.default_rng(k).standard_normal((40, 2 * k // 3, k))
+    matrices = 1e8 / k * np.swapaxes(w, 1, 2) @ w + np.eye(k)
+    found, _ = inverse_positive(there(matrices))
+    np.testing.assert_allclose(matrices @ found.cpu().numpy(), np.broadcast_to(np.eye(k), matrices.shape), atol=1e-5)
+
+
 @pytest.mark.parametrize("rows_of_tau", [None, 1, 400])
 def test_cut_normal(rows_of_tau: int | None) -> None:
     rng = np.random.default_rng(0)

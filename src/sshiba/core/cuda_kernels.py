@@ -87,19 +87,23 @@ def inverse_positive(matrices: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor
     """As `arrays.inverse_positive`, in place.
 
     Large ones by halves: with X = A⁻¹B and S = C − BᵀX, [[A, B], [Bᵀ, C]]⁻¹ = [[A⁻¹ + X S⁻¹ Xᵀ, −X S⁻¹], [., S⁻¹]].
+    The error of A⁻¹ in X would enter S times the condition of the matrix, so X is refined: X + A⁻¹(B − A X). For the
+    same reason −S⁻¹Xᵀ is not the transpose of −X S⁻¹: rounding makes S⁻¹ a little asymmetric, and a large A counts it.
     """
     n, k = matrices.shape[:2]
     if k > SMALL:
         half = (k + 1) // 2
         A, B = matrices[:, :half, :half], matrices[:, :half, half:]
         Bt, C = matrices[:, half:, :half], matrices[:, half:, half:]
+        before = A.clone()
         _, logdet = inverse_positive(A)
         X = A @ B
+        X = torch.baddbmm(X, A, torch.baddbmm(B, before, X, alpha=-1))
         _, other = inverse_positive(torch.baddbmm(C, Bt, X, alpha=-1, out=C))
         XS = X @ C
         torch.baddbmm(A, XS, X.mT, out=A)
         torch.neg(XS, out=B)
-        Bt.copy_(B.mT)
+        torch.baddbmm(Bt, C, X.mT, beta=0, alpha=-1, out=Bt)
         return matrices, logdet + other
     logdet = matrices.new_empty(n)
     width = max(16, triton.next_power_of_2(k))
