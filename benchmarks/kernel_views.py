@@ -2,6 +2,8 @@
 
 A third of the rows is for the test, three splits. The peers choose width and penalty by cross-validation on the
 training rows; ours is `Real(kernel="rbf")` and nothing else. R² of numbers, the share of right classes of labels.
+
+    python benchmarks/kernel_views.py [--quick] [--device=cuda] [NAME ...]      one split; on a GPU; some tables
 """
 
 from __future__ import annotations
@@ -54,12 +56,13 @@ def peer(x: np.ndarray, y: np.ndarray, new: np.ndarray) -> np.ndarray:
     return scaler.inverse_transform(ridge.fit(x, scaler.transform(y)).predict(new).reshape(len(new), -1))
 
 
-def ours(x: np.ndarray, y: np.ndarray, new: np.ndarray, kernel: str | None) -> np.ndarray:
+def ours(x: np.ndarray, y: np.ndarray, new: np.ndarray, kernel: str | None, device: str | None) -> np.ndarray:
     types: dict[str, Any] = {"x": Real(kernel=kernel), "y": Categorical() if y.ndim == 1 else Real()}
-    return np.asarray(SSHIBA(views=types, random_state=0).fit({"x": x, "y": y}).predict({"x": new}, "y"))
+    model = SSHIBA(views=types, device=device, random_state=0).fit({"x": x, "y": y})
+    return np.asarray(model.predict({"x": new}, "y"))
 
 
-def main(quick: bool = False, only: list[str] | None = None) -> list[Row]:
+def main(quick: bool = False, only: list[str] | None = None, device: str | None = None) -> list[Row]:
     """A row for each table, the peer's time beside ours; none without the data."""
     if "SSHIBA_DATA" not in os.environ:
         return []
@@ -73,9 +76,9 @@ def main(quick: bool = False, only: list[str] | None = None) -> list[Row]:
             x_train, x_test, y_train, truth = parts
             right = (lambda a, b: float(np.mean(a == b))) if y.ndim == 1 else r2_score
             found = []
-            for predict in (peer, lambda *a: ours(*a, None), lambda *a: ours(*a, "rbf")):
-                began = time.process_time()
-                found += [right(truth, predict(x_train, y_train, x_test)), time.process_time() - began]
+            for predict in (peer, lambda *a: ours(*a, None, device), lambda *a: ours(*a, "rbf", device)):
+                began = time.perf_counter()
+                found += [right(truth, predict(x_train, y_train, x_test)), time.perf_counter() - began]
             figures.append(found)
         theirs, their_time, linear, _, bent, our_time = np.mean(figures, axis=0)
         note = f"{bent:.3f}, linear {linear:.3f}, peer {theirs:.3f}"
@@ -88,5 +91,6 @@ def main(quick: bool = False, only: list[str] | None = None) -> list[Row]:
 
 if __name__ == "__main__":
     warnings.simplefilter("ignore")
-    arguments = [text for text in sys.argv[1:] if text != "--quick"]
-    report(main("--quick" in sys.argv, arguments), "kernel_views")
+    options = dict(text.removeprefix("--").partition("=")[::2] for text in sys.argv[1:] if text.startswith("--"))
+    names = [text for text in sys.argv[1:] if not text.startswith("--")]
+    report(main("quick" in options, names, options.get("device")), "kernel_views")

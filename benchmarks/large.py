@@ -4,6 +4,7 @@
     python benchmarks/large.py --gigabytes 0.3 --cases holes,labels   some of them, of a smaller one
     python benchmarks/large.py --folder DIR --keep --seconds 400 --out FILE.json
                                no case longer than that; the same command again goes on where each of them stopped
+    python benchmarks/large.py --device cuda --cases holes,labels     the blocks of rows go to a GPU, one after another
 
 The files are made on the spot and removed at the end, unless they are kept for the next call. Each case runs in a
 process of its own, whose anonymous resident memory is watched: what it takes itself, without the pages of files that
@@ -167,9 +168,15 @@ def views_of(case: str, folder: Path) -> tuple[dict[str, Any], dict[str, str]]:
     return views, types
 
 
-def run_fit(case: str, folder: Path, max_memory: str, seconds: float | None) -> dict[str, Any]:
+def run_fit(
+    case: str, folder: Path, max_memory: str, seconds: float | None, device: str | None = None
+) -> dict[str, Any]:
     """A fit to convergence, or as far as it comes in so many seconds; a model that is there already goes on."""
     views, types = views_of(case, folder)
+    if device is not None:  # what PyTorch itself takes is there before the fit
+        import torch
+
+        torch.zeros(1, device=device)
     kept = folder / f"{case}.sshiba"
     times: list[float] = []
     watch, began = Watch(), time.perf_counter()
@@ -177,7 +184,7 @@ def run_fit(case: str, folder: Path, max_memory: str, seconds: float | None) -> 
     if kept.exists():
         model = load(kept).set_params(**own).resume(views)
     else:
-        model = SSHIBA(K, types, random_state=0, **own, **FITS[case]).fit(views)
+        model = SSHIBA(K, types, random_state=0, device=device, **own, **FITS[case]).fit(views)
     ended = time.perf_counter()
     model.save(kept)
     return {
@@ -265,14 +272,14 @@ def run_checks(folder: Path, max_memory: str) -> dict[str, Any]:
     return found
 
 
-def run_case(case: str, folder: Path, max_memory: str, seconds: float | None) -> dict[str, Any]:
+def run_case(case: str, folder: Path, asked: argparse.Namespace) -> dict[str, Any]:
     logging.basicConfig(level=logging.INFO, stream=sys.stderr)
     with warnings.catch_warnings(action="ignore"):
         if case in FITS:
-            return run_fit(case, folder, max_memory, seconds)
+            return run_fit(case, folder, asked.max_memory, asked.seconds, asked.device)
         if case in TURNS:
-            return run_turns(case, folder, max_memory)
-        return run_same(folder) if case == "same" else run_checks(folder, max_memory)
+            return run_turns(case, folder, asked.max_memory)
+        return run_same(folder) if case == "same" else run_checks(folder, asked.max_memory)
 
 
 # ------------------------------------------------------------------------------------------------ all of them
@@ -281,6 +288,7 @@ def run_case(case: str, folder: Path, max_memory: str, seconds: float | None) ->
 def in_a_process(case: str, folder: Path, asked: argparse.Namespace) -> dict[str, Any]:
     command = [sys.executable, __file__, "--one", case, "--folder", str(folder), "--max-memory", asked.max_memory]
     command += [] if asked.seconds is None else ["--seconds", str(asked.seconds)]
+    command += [] if asked.device is None else ["--device", asked.device]
     found = subprocess.run(command, capture_output=True, text=True, check=False)
     if found.returncode:
         raise RuntimeError(f"{case}: {found.stderr[-2000:]}")
@@ -308,11 +316,12 @@ def main() -> None:
     parser.add_argument("--folder", type=Path, help="for the files; else one for temporary files")
     parser.add_argument("--keep", action="store_true", help="leave the files there for the next call")
     parser.add_argument("--seconds", type=float, help="for the sweeps of each fit")
+    parser.add_argument("--device", help="of PyTorch, such as cuda; else NumPy")
     parser.add_argument("--out", type=Path)
     parser.add_argument("--one", help=argparse.SUPPRESS)
     asked = parser.parse_args()
     if asked.one:
-        print(json.dumps(run_case(asked.one, asked.folder, asked.max_memory, asked.seconds)))
+        print(json.dumps(run_case(asked.one, asked.folder, asked)))
         return
     n = int(asked.gigabytes * 1e9 / (8 * WIDTH))
     versions = {"python": platform.python_version(), "numpy": np.__version__, "cores": os.cpu_count()}

@@ -6,6 +6,7 @@ import json
 from pathlib import Path
 
 import numpy as np
+import pandas as pd
 import pytest
 
 from sshiba import datasets
@@ -171,3 +172,11 @@ def test_real_files(data_folder: Path) -> None:
         data = load()
         assert next(iter(data.views.values())).shape == shape
         assert len({len(view) for view in data.views.values()}) == 1
+
+
+def test_the_example_table_is_the_bundled_one() -> None:
+    table = pd.read_csv(Path(__file__).parents[1] / "examples" / "patients.csv", index_col="patient")
+    found = datasets.load_patients()
+    pd.testing.assert_frame_equal(table.astype({"diagnosis": object}), found.astype({"diagnosis": object}))
+    assert 0.05 < found.drop(columns="diagnosis").isna().to_numpy().mean() < 0.15
+    assert set(found["diagnosis"].dropna()) == {"benign", "malignant"}

@@ -1,7 +1,10 @@
 """Rows as PyTorch tensors on a device: the same fits and answers as with NumPy, and no table that goes to and fro."""
 
 import os
+import subprocess
+import sys
 import warnings
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -316,3 +319,37 @@ def test_tensors_of_the_host_are_arrays() -> None:
     x = torch.tensor(tables("none")["x"], requires_grad=True)
     ours, expected = (SSHIBA(3, random_state=0).fit({"x": values}) for values in (x, x.detach().numpy()))
     assert ours.elbo_ == expected.elbo_
+
+
+MEMORY_OF_A_FIT = """
+import sys, threading
+import numpy as np, torch
+from sshiba import SSHIBA
+
+def anonymous():
+    lines = open("/proc/self/status").read().splitlines()
+    return 1024 * next(int(line.split()[1]) for line in lines if line.startswith("RssAnon:"))
+
+SSHIBA(2, device=sys.argv[2], max_iter=1, tol=1e9).fit({"x": np.random.default_rng(0).normal(size=(50, 4))})
+peak, stop = [anonymous()], threading.Event()
+first = peak[0]
+def watch():
+    while not stop.wait(0.005):
+        peak[0] = max(peak[0], anonymous())
+threading.Thread(target=watch, daemon=True).start()
+SSHIBA(5, {"x": "real"}, device=sys.argv[2], max_memory="100MB", max_iter=2, tol=1e9).fit({"x": sys.argv[1]})
+stop.set()
+print(peak[0] - first)
+"""
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="the memory of a process is read from Linux's /proc")
+@every_device
+def test_rows_that_are_read_for_a_device_keep_to_max_memory(device: str, tmp_path: Path) -> None:
+    rng = np.random.default_rng(0)
+    x = rng.standard_normal((30_000, 400))  # 96 MB
+    x[rng.random(x.shape) < 0.1] = np.nan
+    np.save(tmp_path / "x.npy", x)
+    command = [sys.executable, "-W", "ignore", "-c", MEMORY_OF_A_FIT, str(tmp_path / "x.npy"), device]
+    done = subprocess.run(command, capture_output=True, text=True, check=True)
+    assert int(done.stdout.split()[-1]) < 110e6

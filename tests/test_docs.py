@@ -35,16 +35,6 @@ def runnable(kind: str) -> list:
     return marked
 
 
-def readers_data() -> dict[str, np.ndarray]:
-    """What the README supposes that its reader has."""
-    rng = np.random.default_rng(0)
-    z = rng.standard_normal((120, 3))
-    X = z @ rng.standard_normal((3, 12)) + 0.3 * rng.standard_normal((120, 12))
-    T = (z @ rng.standard_normal((3, 4)) > 0).astype(int)
-    y = np.array(["ann", "bob", "eve"])[np.argmax(z, axis=1)]
-    return {"X": X, "y": y, "T": T, "X_new": X[:5], "y_new": y[:5], "T_new": T[:5]}
-
-
 def blood() -> pd.DataFrame:
     """A spreadsheet with holes."""
     rng = np.random.default_rng(0)
@@ -63,7 +53,7 @@ def test_python(page: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> 
     if page.name == "cll.md" and not Path(os.environ.get("SSHIBA_DATA", "."), "cll.npz").is_file():
         pytest.skip("needs cll.npz in the folder that SSHIBA_DATA names")
     monkeypatch.chdir(tmp_path)
-    names = readers_data() if page.name == "README.md" else {}
+    names: dict[str, object] = {}
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         for number, (kind, code) in enumerate(blocks(page)):
@@ -76,6 +66,7 @@ def test_python(page: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> 
 def test_commands(page: Path, tmp_path: Path) -> None:
     blood().to_csv(tmp_path / "blood.csv", index=False)
     blood().drop(columns="diagnosis").head(10).to_csv(tmp_path / "new.csv", index=False)
+    (tmp_path / "examples").symlink_to(ROOT / "examples")
     command = f'set -e\nsshiba() {{ "{sys.executable}" -S "{commands.__file__}" "$@"; }}\n'
     for kind, code in blocks(page):
         if kind == "bash":

@@ -73,6 +73,22 @@ def load_heart() -> Dataset:
     return _load("tab_heart_cleveland", _heart)
 
 
+def load_patients() -> pd.DataFrame:
+    """569 patients with a breast mass: ten measurements of cell nuclei, and the diagnosis; one table, with gaps.
+
+    The Wisconsin data that come with scikit-learn. A tenth of the measurements and a third of the diagnoses are removed
+    at random, always the same ones. `examples/patients.csv` holds the same table.
+    """
+    from sklearn.datasets import load_breast_cancer
+
+    data, rng = load_breast_cancer(as_frame=True), np.random.default_rng(0)
+    table = data.data.filter(like="mean ").rename(columns=lambda name: name.removeprefix("mean "))
+    table = table.mask(rng.random(table.shape) < 0.1)
+    table["diagnosis"] = data.target.map(dict(enumerate(data.target_names))).mask(rng.random(len(table)) < 1 / 3)
+    table.index = pd.Index([f"p{i:03d}" for i in range(1, len(table) + 1)], name="patient")
+    return table
+
+
 # ------------------------------------------------------------------------------------------------------- finding
 
 

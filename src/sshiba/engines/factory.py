@@ -9,11 +9,12 @@ from math import inf
 from ..core.devices import HOST, Device
 from ..core.parted import PartedView
 from ..core.spec import ModelSpec
-from ..core.streamed import AnyView
+from ..core.streamed import AnyView, StreamedView
 from .memory import MemoryRows
 from .protocol import Rows
 
 BLOCKS_IN_MEMORY = 32  # of what may be used: several are at work, or read ahead, at a time
+BLOCKS_TO_DEVICE = 8  # likewise, where blocks are read one ahead of the other and go to a device
 ENGINES = ("auto", "memory", "gram", "dask")
 
 
@@ -72,6 +73,8 @@ def make_rows(
         from .dask_rows import DaskRows
 
         return DaskRows(data, spec, n_components, missing, block_rows, min_shared, device.name)
-    block_bytes = int(min(device.block_bytes, max_memory / BLOCKS_IN_MEMORY)) if device.is_host else device.block_bytes
+    is_read = any(isinstance(view, StreamedView) for view in data)
+    share = BLOCKS_IN_MEMORY if device.is_host else BLOCKS_TO_DEVICE if is_read else 0  # 0: no block is on the host
+    block_bytes = int(min(device.block_bytes, max_memory / share)) if share else device.block_bytes
     device = replace(device, block_bytes=block_bytes, part_bytes=min(device.part_bytes, block_bytes))
     return MemoryRows(data, spec, n_components, missing, engine, block_rows, min_shared, device, max_memory)

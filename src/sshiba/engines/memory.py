@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import ctypes
-import os
 import sys
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
@@ -38,6 +37,7 @@ from .protocol import MAX_ROUNDS, Z_TOL, Ask, CellMoments, RowPosterior, same
 X_SHARE, X_COPIES = 0.25, 6  # of the memory for q(x), and how often <x> is counted: with xi, of two states and a trial
 AT_ONCE = 4  # blocks that are read and worked on at a time, each by a thread; sums do not depend on how many there are
 M_TRIM_THRESHOLD, M_MMAP_THRESHOLD = -1, -3  # as malloc.h has them
+FREED, FREED_OF_DEVICE = 2**25, 2**19  # the largest arrays whose memory is kept for the next sweep
 MOST_PASSES = 8  # over rows that are read, for patterns of holes that lie apart
 
 
@@ -49,21 +49,18 @@ class Local:
     cross: tuple[Cross | None, ...] = ()
 
 
-def keep_freed_memory() -> None:
-    """Let the working memory of one sweep serve the next.
+def keep_freed_memory(largest: int) -> None:
+    """Let arrays of up to so many bytes that were freed serve the next sweep; larger ones go back to the system.
 
-    The C library of Linux gives freed memory back to the system beyond twice the largest block that was ever freed
-    (of those up to 32 MB), and each sweep would fetch it anew, page by page: a third of the time of rows with own
-    covariances. Freeing one such block, never touched, raises that limit; elsewhere it does nothing. Workers of Dask
-    have a limit of their own (MALLOC_TRIM_THRESHOLD_), which never rises and makes every large array come from the
-    system, which took half as long again. There the limits are set to where they would rise to.
+    By itself the C library of Linux learns such a limit, up to 32 MB, from what is freed, and in workers of Dask
+    (MALLOC_TRIM_THRESHOLD_) never: then each sweep fetches its working memory anew, page by page, a third of the time
+    of rows with own covariances. Rows that are read for a device come in arrays that no sweep can use again in the
+    same place: kept, they took four times the memory that the fit may have. Elsewhere than on Linux it does nothing.
     """
-    np.empty(2**25 - 2**13, dtype=np.uint8)
-    if sys.platform == "linux" and "MALLOC_TRIM_THRESHOLD_" in os.environ:
-        mallopt = getattr(ctypes.CDLL(None), "mallopt", None)  # not every C library of Linux has it
-        if mallopt is not None:
-            mallopt(M_TRIM_THRESHOLD, 2**26)
-            mallopt(M_MMAP_THRESHOLD, 2**25)
+    mallopt = getattr(ctypes.CDLL(None), "mallopt", None) if sys.platform == "linux" else None
+    if mallopt is not None:  # not every C library of Linux has it
+        mallopt(M_TRIM_THRESHOLD, 2 * largest)
+        mallopt(M_MMAP_THRESHOLD, largest)
 
 
 class MemoryRows:
@@ -98,7 +95,6 @@ class MemoryRows:
         max_memory: float = inf,
         holes: Sequence[Holes] | None = None,
     ) -> None:
-        keep_freed_memory()
         self.device = device
         n_components = max(n_components, 1)  # only the sizes of blocks depend on it
         self.labels = group_labels(data, spec)
@@ -106,6 +102,7 @@ class MemoryRows:
         self.data, self.spec, self.missing = data, spec, missing
         self.n_rows = data[0].n_rows
         self.in_memory = all(view.in_memory for view in data)
+        keep_freed_memory(FREED if device.is_host or self.in_memory else FREED_OF_DEVICE)
         self.any_order = device.is_host and all(view.any_order for view in data)
         self.portable = device.is_host and self.in_memory
         n_latent = sum(own.n_features for own in spec.views if own.likelihood.latent or missing != "exact")
