@@ -16,7 +16,7 @@ author = "The SSHIBA developers"
 project_copyright = author
 version = release = sshiba.__version__
 
-extensions = ["myst_nb", "sphinx.ext.autodoc", "numpydoc"]
+extensions = ["myst_nb", "sphinx.ext.autodoc", "numpydoc", "sphinx_copybutton", "sphinx_design"]
 html_theme = "furo"
 html_title = "SSHIBA"
 html_math_renderer = "mathml"
@@ -24,7 +24,7 @@ html_static_path = ["static"]
 html_css_files = ["tables.css"]
 exclude_patterns = ["_build"]
 
-myst_enable_extensions = ["dollarmath"]
+myst_enable_extensions = ["dollarmath", "colon_fence"]
 myst_heading_anchors = 3
 nb_execution_mode = "force"
 nb_execution_raise_on_error = True

@@ -84,6 +84,12 @@ def test_nothing_that_could_run_hides_in_other_blocks(page: Path) -> None:
             assert "import " not in code
 
 
+def test_the_reference_of_the_command_is_up_to_date() -> None:
+    check = [sys.executable, ROOT / "docs" / "command_reference.py", "--check"]
+    done = subprocess.run(check, capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+
+
 def test_links_lead_somewhere() -> None:
     for page in PAGES:
         for target in re.findall(r"\]\(([^)#:]+)(?:#[^)]*)?\)", page.read_text(encoding="utf-8")):
