@@ -22,6 +22,7 @@ html_title = "SSHIBA"
 html_math_renderer = "mathml"
 html_static_path = ["static"]
 html_css_files = ["tables.css"]
+smartquotes = False  # --view is an option, not a dash
 exclude_patterns = ["_build"]
 
 myst_enable_extensions = ["dollarmath", "colon_fence"]
