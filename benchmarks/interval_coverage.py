@@ -1,6 +1,6 @@
 """How often intervals hold what they should: hidden cells of real tables, and of data drawn from the model.
 
-    SSHIBA_DATA=... python benchmarks/coverage.py [masks] [--model]
+    SSHIBA_DATA=... python benchmarks/interval_coverage.py [masks] [--model]
 
 A fifth of the cells of each table is hidden at random, a model with the default options is fitted to the rest, and
 intervals of 80, 90 and 95 % are compared with what was hidden. Tables of numbers: scikit-learn's, UCI's, nutrimouse,
@@ -75,28 +75,33 @@ def real_data() -> Iterator[tuple[str, Views, dict[str, Any]]]:
     )
 
 
+def numbers_of(z: np.ndarray, d: int, rng: np.random.Generator) -> np.ndarray:
+    noise = rng.uniform(0.5, 1.5, d) * rng.standard_normal((len(z), d))
+    return z @ rng.standard_normal((z.shape[1], d)) + rng.standard_normal(d) + noise
+
+
 def model_data(n_sets: int = 12) -> Iterator[tuple[str, Views, dict[str, Any]]]:
     """Weights, biases and precisions at random, rows and cells as the model has them."""
     for seed in range(n_sets):
         rng = np.random.default_rng([9, seed])
         n, k = (100, 300, 1000)[seed % 3], 3
         z = rng.standard_normal((n, k))
-
-        def latent(d: int, rng: np.random.Generator = rng, z: np.ndarray = z) -> np.ndarray:
-            noise = rng.uniform(0.5, 1.5, d) * rng.standard_normal((len(z), d))
-            return z @ rng.standard_normal((k, d)) + rng.standard_normal(d) + noise
-
-        plain = {"x": latent(15)}
+        plain = {"x": numbers_of(z, 15, rng)}
         yield f"numbers {n}", plain, {"x": Real()}
         unit = z @ rng.standard_normal((k, 7)) + rng.standard_normal((n, 7))
         mixed = {
-            "x": latent(10),
+            "x": numbers_of(z, 10, rng),
             "levels": np.stack([np.digitize(u, np.quantile(u, [0.2, 0.5, 0.8])) for u in unit[:, :4].T], axis=1),
             "yes": unit[:, 4:] > 0,
-            "counts": rng.poisson(np.exp(1 + 0.4 * latent(5))),
+            "counts": rng.poisson(np.exp(1 + 0.4 * numbers_of(z, 5, rng))),
             "kind": np.argmax(2 * z + rng.standard_normal((n, k)), axis=1)[:, None],
         }
-        types = {"levels": Ordinal(), "yes": Binary(), "counts": Count(size=False), "kind": Categorical()}
+        types = {
+            "levels": Ordinal(),
+            "yes": Binary(),
+            "counts": Count(noise="feature", size=False),
+            "kind": Categorical(),
+        }
         yield f"mixed {n}", {name: view.astype(float) for name, view in mixed.items()}, {"x": Real(), **types}
 
 
