@@ -30,6 +30,7 @@ from rich.table import Table
 from tables import named_tables, numbers
 
 from sshiba import SSHIBA, Binary, Categorical, Count, Ordinal, Real, datasets
+from sshiba.core.likelihoods.poisson_predictive import below
 
 LEVELS = (0.8, 0.9, 0.95)
 HIDDEN = 0.2
@@ -155,7 +156,8 @@ def inside(model: SSHIBA, views: Views, shown: Views, hidden: dict[str, np.ndarr
                 held = (values >= low[:, [j]]) & (values <= high[:, [j]])
                 said[:, j] = (held * own).sum(axis=1)
         elif kind == "Count":
-            said[:] = np.nan
+            mean, std = model.predict(shown, name, return_std=True, use_target=True)
+            said = below(high, mean, std) - below(low - 1, mean, std)
         found[name] = kind, ((low <= x) & (x <= high))[gone], said[gone]
     return found
 

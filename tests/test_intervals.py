@@ -146,7 +146,7 @@ def test_errors_left_out_are_those_of_fits_without_the_cell() -> None:
         z[part.rows], cov[part.rows] = part.z_mean, part.z_cov
     found = predictive_x(view, z, cov)
     residual = (x - coding.centre) / coding.scale - found.mean
-    errors = left_out(residual, view.tau, np.sum(found.z_factor**2, axis=-1), found.own_var)
+    errors, _ = left_out(residual, view.tau, np.sum(found.z_factor**2, axis=-1), found.own_var)
     plain = residual * np.sqrt(view.tau.mean)
     cells = [tuple(cell) for cell in rng.permutation(np.argwhere(~np.isnan(x)))[:25]]
     true = []
@@ -170,24 +170,31 @@ def test_weights_and_known_noise_of_errors() -> None:
     z_without, own_without = z_var / (1 - pulls[0]), own_var / (1 - pulls[1])
     expected = residual / (1 - u - v) / np.sqrt(1 / tau + z_without + own_without)
     residual, z_var, own_var = (np.array([value]) for value in (residual, z_var, own_var))
-    np.testing.assert_allclose(left_out(residual, Fixed(np.array([tau])), z_var, own_var, weight), expected)
-    studentised = left_out(residual, Gamma(np.array([10.0]), np.array([10 / tau])), z_var, own_var, weight)
+    error, var = left_out(residual, Fixed(np.array([tau])), z_var, own_var, weight)
+    np.testing.assert_allclose(error, expected)
+    np.testing.assert_allclose(var, 1 / tau + z_without + own_without)
+    studentised, _ = left_out(residual, Gamma(np.array([10.0]), np.array([10 / tau])), z_var, own_var, weight)
     np.testing.assert_allclose(studentised, expected * np.sqrt(19 / (20 - expected**2)))
 
 
 def test_shapes_of_errors() -> None:
     """Of no errors the normal; of many their own quantiles; one more is between a few others as it should be."""
-    np.testing.assert_allclose(shape_of(np.empty(0)), SCORES, atol=0.03)
+    one = np.ones(1)
+    np.testing.assert_allclose(shape_of(np.empty(0), one)[:-1], SCORES, atol=0.03)
     rng = np.random.default_rng(0)
     errors = rng.exponential(size=20_000) - 1
-    skewed = score_of(shape_of(errors)[None, :])
+    shape = shape_of(errors, 2 * one)[None, :]
+    skewed = score_of(shape, np.full((1, 1), np.sqrt(2)))
     for p in (0.05, 0.2, 0.5, 0.9, 0.95):
         assert skewed(p)[0] == pytest.approx(np.quantile(errors, p), abs=0.05)
     assert skewed(0.999)[0] > skewed(0.99)[0]
+    for std, share in ((0.5, 1.0), (2.0, 0.5), (1e6, 0.0)):  # of what is less known more is normal
+        expected = norm.ppf(0.9) + share * (skewed(0.9)[0] - norm.ppf(0.9))
+        assert score_of(shape, np.full((1, 1), std))(0.9)[0] == pytest.approx(expected)
     inside = []
     for _ in range(400):
         seen, others = rng.standard_t(5, (2, 60)) * np.sqrt(3 / 5)
-        low, high = (score_of(shape_of(seen)[None, :])(p) for p in (0.1, 0.9))
+        low, high = (score_of(shape_of(seen, one)[None, :], one[None, :])(p) for p in (0.1, 0.9))
         inside.append(np.mean((low < others) & (others < high)))
     assert np.mean(inside) == pytest.approx(0.8, abs=0.015)
 
@@ -369,7 +376,7 @@ def test_views_without_known_numbers_keep_the_normal() -> None:
     fit = SSHIBA(2, random_state=0).fit({"x": np.random.default_rng(0).standard_normal((30, 3))}).fitted_
     data = [CodedView(np.zeros((30, 3)), None)]
     assert find_residual_shapes(data, fit.spec, fit.posterior, [0], lambda: True) == (None,)
-    assert score_of(None)(0.9) == pytest.approx(norm.ppf(0.9))
+    assert score_of(None, np.ones((1, 1)))(0.9) == pytest.approx(norm.ppf(0.9))
 
 
 # ------------------------------------------------------------------------------------------------------- draws

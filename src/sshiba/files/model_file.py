@@ -214,7 +214,7 @@ def check_sizes(fit: Fitted, n_rows: int) -> None:
         per_feature = [view.b_mean, view.b_var, view.w_cov.logdet]
         sizes += [(array.shape, (n_features,)) for array in per_feature]
         sizes.append((view.w_mean.shape, (n_features, n_components + n_known)))
-        sizes += [] if shape is None else [(shape.shape, (n_features, len(SCORES)))]
+        sizes += [] if shape is None else [(shape.shape, (n_features, len(SCORES) + 1))]
         for q, n in ((view.alpha, n_components), (view.gamma, n_gammas), (view.tau, n_noises)):
             sizes += [(getattr(q, f.name).shape, (n,)) for f in fields(q)]
     if any(found != expected for found, expected in sizes):

@@ -76,7 +76,7 @@ class Answers(RowReader):
             mean, spread = self._in_users_units(name, likelihood.decide(values), std)
             means[name] = to_user(schema, name, mean, index, asked=column, decoded=True)
             stds[name] = std_to_user(schema, name, spread, index, decoded=True)
-            for key, bound in asked.bounds(likelihood, values, std, self._score_of(name)).items():
+            for key, bound in asked.bounds(likelihood, values, std, self._score_of(name, std)).items():
                 bounds.setdefault(key, {})[name] = bounds_to_user(schema, name, bound, index)
             if asked.interval is not None and not likelihood.ordered:
                 inside = likelihood.label_set(values, asked.interval)
@@ -196,7 +196,7 @@ class Answers(RowReader):
             likelihood, schema, cells = self._likelihood(name), self.fit.schema, beyond.get(name)
             ends = None if cells is None else to_numpy(coded.target)
             cut = None if cells is None or ends is None else (cells, ends)
-            for key, bound in asked.bounds(likelihood, values, std, self._score_of(name), cut).items():
+            for key, bound in asked.bounds(likelihood, values, std, self._score_of(name, std), cut).items():
                 bounds.setdefault(key, {})[name] = fill(schema, name, given[name], bound, index, cells, told=False)
             seen = np.ones((1, 1), dtype=bool) if coded.observed is None else coded.observed
             seen = seen if cells is None else seen & ~cells

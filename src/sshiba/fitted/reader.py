@@ -104,6 +104,6 @@ class RowReader:
     def _likelihood(self, name: str) -> Likelihood:
         return self.fit.spec.views[self.fit.schema.place(name)].likelihood
 
-    def _score_of(self, name: str) -> Score:
-        """The quantiles of the errors of a view of numbers, in standard deviations."""
-        return score_of(self.fit.residuals[self.fit.schema.place(name)])
+    def _score_of(self, name: str, std: np.ndarray) -> Score:
+        """The quantiles of the errors of a view of numbers, in their standard deviations."""
+        return score_of(self.fit.residuals[self.fit.schema.place(name)], std)

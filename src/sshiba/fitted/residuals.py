@@ -12,6 +12,10 @@ each fits what the other leaves. So x − ŷ moves by δ/(1 + o_z + o_w), o = l/
 
 Few cells tell little about tails: errors of a column are taken as draws from a Dirichlet process around the standard
 normal, which counts as much as PRIOR_CELLS cells. Their predictive distribution is the mixture of the two.
+
+A cell of which less is known, as where all its view is missing, has a larger variance. What is more of it comes from z,
+and is normal. The cell's error in deviations is √ρ r + √(1 − ρ) u, ρ = variance of the errors seen / its own, u normal,
+and its quantile to first order in ρ, exactly where ρ is 0 or 1, that of u plus ρ times the difference of r's from it.
 """
 
 from __future__ import annotations
@@ -40,7 +44,9 @@ PRIOR_CELLS = 20.0  # chosen on simulated tables with normal, heavy-tailed and s
 SCORES = np.linspace(-2.5, 2.5, 21)  # normal scores at which quantiles are kept
 NORMAL = ndtri((np.arange(200) + 0.5) / 200)
 
-Shapes = tuple[np.ndarray | None, ...]  # of each view: quantiles at SCORES of each feature, (D, 21); None: the normal's
+# Of each view, of each feature the quantiles at SCORES, and last the variance that the errors had in the model's units,
+# (D, 22); None: a normal.
+Shapes = tuple[np.ndarray | None, ...]
 
 
 def find_residual_shapes(
@@ -62,7 +68,7 @@ def find_residual_shapes(
         shown = [view.take(chosen).to_host() for view in data]
     except RowsLostError:  # the model is there all the same
         return tuple(found)
-    errors = {i: np.full((len(chosen), spec.views[i].n_features), np.nan) for i in wanted}
+    errors = {i: np.full((2, len(chosen), spec.views[i].n_features), np.nan) for i in wanted}  # with their variances
     views = {i: PredictiveView(posterior.views[i]) for i in wanted}
     for part in make_rows(shown, spec, posterior.n_components, engine="memory").infer(posterior, z_tol=ROUGH):
         for i, view in views.items():
@@ -70,9 +76,9 @@ def find_residual_shapes(
                 target = known_numbers(shown[i].read(rows), spec.views[i].likelihood)
                 z_var, own_var = (to_numpy(v) for v in (np.sum(x.z_factor**2, axis=-1), x.own_var))
                 residual = target - to_numpy(x.mean)
-                errors[i][rows] = left_out(residual, view.view.tau, z_var, own_var, spec.views[i].weight)
+                errors[i][:, rows] = left_out(residual, view.view.tau, z_var, own_var, spec.views[i].weight)
     for i in wanted:
-        found[i] = np.array([shape_of(column[~np.isnan(column)]) for column in errors[i].T])
+        found[i] = np.array([shape_of(error[~np.isnan(error)], var) for error, var in zip(*errors[i].mT)])
     return tuple(found)
 
 
@@ -87,25 +93,27 @@ def known_numbers(view: CodedView, likelihood: Likelihood) -> np.ndarray:
 
 def left_out(
     residual: np.ndarray, q_tau: Gamma | Fixed, z_var: np.ndarray, own_var: np.ndarray, weight: float = 1.0
-) -> np.ndarray:
-    """Errors of cells, each predicted without itself, in standard deviations; z_var = wᵀΣ_z w, own_var = tr Σ_w<zzᵀ> +
-    Var b.
+) -> tuple[np.ndarray, np.ndarray]:
+    """Errors of cells, each predicted without itself, in standard deviations, and their variances; z_var = wᵀΣ_z w,
+    own_var = tr Σ_w<zzᵀ> + Var b.
     """
     tau = q_tau.mean
     by_z, by_w = (np.minimum(pull, 1 - 1e-6) for pull in (weight * tau * z_var, tau * own_var))
     by_z, by_w = by_z / (1 - by_z), by_w / (1 - by_w)
-    error = residual * (1 + by_z + by_w) * np.sqrt(tau / (1 + by_z / weight + by_w))
+    var = (1 + by_z / weight + by_w) / tau
+    error = residual * (1 + by_z + by_w) / np.sqrt(var)
     if isinstance(q_tau, Fixed):
-        return error
+        return error, var
     n = 2 * q_tau.shape
-    return error * np.sqrt(np.maximum(n - 1, 1.0) / np.maximum(n - error**2, 1.0))
+    return error * np.sqrt(np.maximum(n - 1, 1.0) / np.maximum(n - error**2, 1.0)), var
 
 
-def shape_of(errors: np.ndarray) -> np.ndarray:
-    """Quantiles at SCORES of the mixture of these errors, 1 each, and the standard normal, PRIOR_CELLS.
+def shape_of(errors: np.ndarray, variances: np.ndarray) -> np.ndarray:
+    """Quantiles at SCORES of the mixture of these errors, 1 each, and the standard normal, PRIOR_CELLS; and the middle
+    variance, (22,).
 
-    Errors and the next one are alike, so that is as likely to come before, between or behind n others, with 1/(n + 1)
-    each: `one_more` of them is at the k-th of n at k/(n + 1), and with no errors the normal is left as it is.
+    The next error is as likely to lie before, between or behind the n others: the k-th of them is its quantile at
+    k/(n + 1), not at (k − ½)/n. With no errors the normal stays as it is.
     """
     one_more = len(errors) / (len(errors) + PRIOR_CELLS)
     values = np.concatenate([errors, NORMAL])
@@ -113,19 +121,22 @@ def shape_of(errors: np.ndarray) -> np.ndarray:
     order = np.argsort(values)
     upto = np.cumsum(weights[order])
     share = (upto - weights[order] / 2 + one_more / 2) / (upto[-1] + one_more)
-    return np.interp(ndtr(SCORES), share, values[order])
+    return np.append(np.interp(ndtr(SCORES), share, values[order]), np.median(variances))
 
 
-def score_of(shape: np.ndarray | None) -> Score:
-    """The quantiles of a view's errors in standard deviations."""
-    return ndtri if shape is None else partial(_score, shape)
+def score_of(shape: np.ndarray | None, std: np.ndarray) -> Score:
+    """The quantiles of the errors of cells with these standard deviations, (n, D), in such deviations."""
+    if shape is None:
+        return ndtri
+    with np.errstate(divide="ignore"):
+        return partial(_score, shape, np.minimum(shape[:, -1] / std**2, 1.0))
 
 
-def _score(shape: np.ndarray, p: float) -> np.ndarray:
+def _score(shape: np.ndarray, share: np.ndarray, p: float) -> np.ndarray:
     """Linear between SCORES; beyond them as a normal goes on."""
     u = float(ndtri(p))
     inside = float(np.clip(u, SCORES[0], SCORES[-1]))
     step = (inside - SCORES[0]) / (SCORES[1] - SCORES[0])
     place = min(int(step), len(SCORES) - 2)
     between = shape[:, place] + (step - place) * (shape[:, place + 1] - shape[:, place])
-    return between + (u - inside)
+    return u + share * (between - inside)

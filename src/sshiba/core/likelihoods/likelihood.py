@@ -13,7 +13,7 @@ from scipy.special import ndtri
 from ..arrays import array_namespace
 from ..state import Array
 
-Score = Callable[[float], Any]  # a probability -> the quantile of errors in standard deviations, or (D,) of them
+Score = Callable[[float], Any]  # a probability -> quantiles of errors in standard deviations, of all cells or (n, D)
 
 SMALLEST = 1e-12  # a probability is taken to be at least this
 CONFIDENT = 2.5  # how far from 0 the latent x of a target lies at the start
@@ -196,7 +196,7 @@ class Likelihood(ABC):
     def quantile(self, values: np.ndarray, std: np.ndarray, p: float, score: Score = ndtri) -> np.ndarray:
         """The lowest value up to which there is a probability of p, from what `predict` says, as `decide` returns it.
 
-        `score`: of numbers the quantiles of their errors in standard deviations, (D,); those of a normal if not known.
+        `score`: of numbers the quantiles of their errors in standard deviations; those of a normal if not known.
         """
         raise NotImplementedError
 
