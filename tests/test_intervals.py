@@ -180,7 +180,7 @@ def test_weights_and_known_noise_of_errors() -> None:
 def test_shapes_of_errors() -> None:
     """Of no errors the normal; of many their own quantiles; one more is between a few others as it should be."""
     one = np.ones(1)
-    np.testing.assert_allclose(shape_of(np.empty(0), one)[:-1], SCORES, atol=0.03)
+    np.testing.assert_allclose(shape_of(np.empty(0), np.empty(0))[:-1], SCORES, atol=0.03)
     rng = np.random.default_rng(0)
     errors = rng.exponential(size=20_000) - 1
     shape = shape_of(errors, 2 * one)[None, :]
@@ -367,6 +367,19 @@ def test_saved_models_have_the_same_intervals(tmp_path: Path, model: SSHIBA) -> 
     again, new = load(tmp_path / "m.sshiba"), table(20, 1).drop(columns="age")
     assert any(shape is not None for shape in model.fitted_.residuals)
     assert same(model.predict(new, "age", interval=0.9)[1], again.predict(new, "age", interval=0.9)[1])
+
+
+def test_only_cells_that_were_seen_count() -> None:
+    """Half of the rows lack all that tells of a column: its typical variance is that of its seen cells."""
+    rng = np.random.default_rng(6)
+    x = rng.standard_normal((200, 1)) @ np.ones((1, 4)) + 0.3 * rng.standard_normal((200, 4))
+    x[:120, :2] = np.nan
+    fit = SSHIBA(2, random_state=0, search=None).fit({"x": x}).fitted_
+    whole = SSHIBA(2, random_state=0, search=None).fit({"x": x[120:]}).fitted_
+    assert fit.residuals[0] is not None
+    assert whole.residuals[0] is not None
+    scale = fit.schema.codings["x"].scale / whole.schema.codings["x"].scale
+    np.testing.assert_allclose(fit.residuals[0][:2, -1] * scale[:2] ** 2, whole.residuals[0][:2, -1], rtol=0.25)
 
 
 def test_views_without_known_numbers_keep_the_normal() -> None:

@@ -78,7 +78,8 @@ def find_residual_shapes(
                 residual = target - to_numpy(x.mean)
                 errors[i][:, rows] = left_out(residual, view.view.tau, z_var, own_var, spec.views[i].weight)
     for i in wanted:
-        found[i] = np.array([shape_of(error[~np.isnan(error)], var) for error, var in zip(*errors[i].mT)])
+        columns = np.moveaxis(errors[i], -1, 0)
+        found[i] = np.array([shape_of(*column[:, ~np.isnan(column[0])]) for column in columns])
     return tuple(found)
 
 
@@ -121,7 +122,7 @@ def shape_of(errors: np.ndarray, variances: np.ndarray) -> np.ndarray:
     order = np.argsort(values)
     upto = np.cumsum(weights[order])
     share = (upto - weights[order] / 2 + one_more / 2) / (upto[-1] + one_more)
-    return np.append(np.interp(ndtr(SCORES), share, values[order]), np.median(variances))
+    return np.append(np.interp(ndtr(SCORES), share, values[order]), np.median(variances) if len(errors) else 1.0)
 
 
 def score_of(shape: np.ndarray | None, std: np.ndarray) -> Score:
