@@ -40,7 +40,9 @@ from .fitted.annotating import write_to
 from .fitted.answers import Answers
 from .fitted.describe import attributes, views_html
 from .fitted.fitted import Fitted, fitted_of, make_fitted
+from .fitted.intervals import Asked
 from .fitted.kernel_choice import ShortFits, kernel_views, learn_twins
+from .fitted.residuals import find_residual_shapes
 from .fitted.sample_groups import explained_by_group, labels_of
 from .fitted.search import (
     ALL,
@@ -427,7 +429,9 @@ class SSHIBA(BaseEstimator):
                     return bool(stop_requests) or time.perf_counter() - began > limit
 
                 sharpness = find_sharpness(coded, spec, self.fitted_.posterior, out_of_time)
-                self._keep(replace(self.fitted_, sharpness=sharpness))
+                numbers = [schema.place(name) for name in schema.types if name not in schema.twins]
+                residuals = find_residual_shapes(coded, spec, self.fitted_.posterior, numbers, out_of_time)
+                self._keep(replace(self.fitted_, sharpness=sharpness, residuals=residuals))
                 if spec.n_groups:
                     shares = explained_by_group(coded, self.fitted_.posterior, partial(rows_of, self.missing))
                     self._keep(replace(self.fitted_, groups=labels_of(coded), r2_by_group=shares))
@@ -537,6 +541,8 @@ class SSHIBA(BaseEstimator):
         return_std: bool = False,
         use_target: bool = False,
         covariates: str | None = None,
+        quantiles: Any = None,
+        interval: float | None = None,
     ) -> Any:
         """Means, 0 / 1 or labels of the views that are not given, or of one target.
 
@@ -553,13 +559,24 @@ class SSHIBA(BaseEstimator):
             Use what is given of the target as well: its seen cells help to predict its missing ones.
         covariates : None or "mean"
             As in `transform`.
+        quantiles : float or sequence of them, optional
+            Also return these quantiles, as (0.05, 0.95), of what will be observed: a dict of probability -> values in
+            the form of the prediction. Those of counts are whole numbers, those of levels levels. Labels without an
+            order have none: they are left out, and refused as a target.
+        interval : float, optional
+            Also return what has at least this probability, as 0.9: a dict with "lower" and "upper", each in the form of
+            the prediction. Of numbers and counts as much is left out below as above; of levels it is the shortest run,
+            and of 0 / 1 both where neither is so probable. Of classes it is the smallest set, and the dict has
+            "labels": a boolean for each class, in the form of `predict_proba`; by view, or column, where there is no
+            target. Intervals of numbers are calibrated by the training rows.
 
         Returns
         -------
         A dict view -> prediction (a DataFrame of the columns the table lacks), or with a target just the prediction;
-        with `return_std` a pair of those.
+        a tuple of that, standard deviations, quantiles and interval, as far as they are asked for.
         """
-        return Answers(fitted_of(self)).predict(views, target, return_std, use_target, covariates)
+        asked = Asked.of(return_std, quantiles, interval)
+        return Answers(fitted_of(self)).predict(views, target, asked, use_target, covariates)
 
     def predict_proba(self, views: Any, target: Any, use_target: bool = False, covariates: str | None = None) -> Any:
         """Binary: p(t = 1), (n, D). Categorical: probabilities over `classes_[target]`, (n, C).
@@ -579,8 +596,13 @@ class SSHIBA(BaseEstimator):
         covariates: str | None = None,
         n_draws: int | None = None,
         random_state: Any = None,
+        quantiles: Any = None,
+        interval: float | None = None,
     ) -> Any:
         """The same dict or table, observed cells untouched and holes filled; with `return_std` also the deviations.
+
+        `quantiles` and `interval` are as in `predict`: the same data with their holes filled by these. Columns of
+        classes, which have none, stay as they are; which classes are in the set is in `interval["labels"]`.
 
         `beyond_limits`: values at a limit (`Real(limits=...)`) are replaced, too, by their means beyond it. Covariates
         are not filled; `covariates` is as in `transform`.
@@ -597,11 +619,14 @@ class SSHIBA(BaseEstimator):
         polars and Arrow come back as such; MuData and AnnData as copies in which the holes of X are filled, and rows
         that a modality lacks are not added.
         """
-        answers = Answers(fitted_of(self))
+        answers, asked = Answers(fitted_of(self)), Asked.of(return_std, quantiles, interval)
         if n_draws is None:
-            return answers.impute(views, return_std, beyond_limits, covariates)
-        if return_std or beyond_limits:
-            raise ValueError("draws have no standard deviations, and none are made beyond limits: leave these out.")
+            return answers.impute(views, asked, beyond_limits, covariates)
+        if asked != Asked() or beyond_limits:
+            raise ValueError(
+                "draws have no standard deviations, quantiles or intervals, and none are made beyond limits: leave "
+                "these out."
+            )
         return answers.draws(views, n_draws, random_state, covariates)
 
     def influence(self, target: Any) -> dict[str, pd.Series]:
@@ -628,13 +653,20 @@ class SSHIBA(BaseEstimator):
         """
         return Answers(fitted_of(self)).from_factors(np.asarray(z, dtype=np.float64))
 
-    def sample(self, n: int = 1, random_state: int | None = None, covariates: Any = None) -> Any:
+    def sample(self, n: int = 1, random_state: int | None = None, covariates: Any = None, *, views: Any = None) -> Any:
         """New rows from the posterior predictive: a dict of views; of one table a DataFrame, columns in its order.
 
         Columns of an integer dtype are rounded. `covariates` of n rows are given as in `fit`, without the views; else
         they are at their mean.
+
+        `views`: rows of which something is known. Then it is a list of n data sets with all views of these rows: seen
+        cells as they are, missing ones and views that are not given drawn together from their distribution given
+        all that is. Their covariates are among the views, and `covariates` is as in `transform`.
         """
-        return Answers(fitted_of(self)).sample(n, random_state, covariates)
+        answers = Answers(fitted_of(self))
+        if views is None:
+            return answers.sample(n, random_state, covariates)
+        return answers.conditional_sample(views, n, random_state, covariates)
 
     # ---------------------------------------------------------------------------------------------- files
 

@@ -40,6 +40,7 @@ from .arguments import (
 )
 from .parts import check_growing, say_long, write_answers
 from .steps import (
+    Targets,
     as_table,
     check_has_probabilities,
     columns_of,
@@ -49,6 +50,7 @@ from .steps import (
     impute_long,
     impute_tables,
     impute_views,
+    interval_columns,
     learned_reading,
     loaded,
     named_by_label,
@@ -173,6 +175,11 @@ def impute(
     std: Annotated[
         str | None, typer.Option(help="File for the standard deviations: 0 for seen cells, none for strange columns.")
     ] = None,
+    lower: Annotated[
+        str | None, typer.Option(help="File for the table filled with the lower ends of intervals, as --interval says.")
+    ] = None,
+    upper: Annotated[str | None, typer.Option(help="The same with their upper ends.")] = None,
+    interval: Annotated[float, typer.Option(help="The probability of the intervals of --lower and --upper.")] = 0.9,
     model: Annotated[str | None, typer.Option(help="Model file; without it one is fitted to the table itself.")] = None,
     beyond_limits: Annotated[
         bool, typer.Option("--beyond-limits", help="Values at a limit are replaced, too, by their means beyond it.")
@@ -188,26 +195,27 @@ def impute(
     rows are fitted, of others all.
     """
     with plainly():
-        if std is not None and std == out:
-            raise ValueError("--out and --std are the same file.")
-        for path in (out, std):
-            if path is not None:
-                check_target(path, force, filled_endings(data))
+        targets = Targets(out, std, lower, upper)
+        if given_options("interval") and not targets.bounds:
+            raise ValueError("say where the ends of the intervals go: --lower low.csv --upper high.csv.")
+        for path in targets.distinct():
+            check_target(path, force, filled_endings(data))
         used = loaded(model, unseen) if model else None
         learned = learned_reading(used) if used is not None else None
         given = open_data(data, how, learned, limit_for_answers(fitting.max_memory))
         if used is not None:
             say_absent(used, columns_of(given))
-        asked = {"beyond_limits": beyond_limits, "covariates": "mean" if at_mean else None}
+        asked: dict[str, Any] = {"beyond_limits": beyond_limits, "covariates": "mean" if at_mean else None}
+        asked |= {"interval": interval} if targets.bounds else {}
         if isinstance(given, LongTable):
-            check_growing(given, out, std)
+            check_growing(given, *targets.distinct())
             say_long(given)
-            impute_long(given, fitting, used, fit_rows, out, std, asked)
+            impute_long(given, fitting, used, fit_rows, targets, asked)
         elif isinstance(given, FileViews):
             known = given if used is None else given.called(entries_of(used))
-            impute_views(known, fitting, used, out, std, asked)
+            impute_views(known, fitting, used, targets, asked)
         else:
-            impute_tables(given, fitting, used, out, std, asked)
+            impute_tables(given, fitting, used, targets, asked)
 
 
 @app.command(
@@ -222,6 +230,10 @@ def predict(
     out: Out = "-",
     proba: Annotated[bool, typer.Option("--proba", help="Probabilities instead of labels.")] = False,
     std: Annotated[bool, typer.Option("--std", help="Also the standard deviations.")] = False,
+    interval: Annotated[
+        float | None,
+        typer.Option(help="Also the ends of intervals of this probability, such as 0.9, or which labels are in them."),
+    ] = None,
     use_target: Annotated[
         bool, typer.Option("--use-target", help="Use what the file has of the target, too, to fill its gaps.")
     ] = False,
@@ -231,8 +243,8 @@ def predict(
 ) -> None:
     """Predict a column or view of new rows from whatever else is known of them; its own values are not looked at."""
     with plainly():
-        if proba and std:
-            raise ValueError("choose one of --proba and --std.")
+        if proba and (std or interval is not None):
+            raise ValueError(f"choose one of --proba and {'--std' if std else '--interval'}.")
         check_target(out, force, ANSWERS)
         used = loaded(model, unseen)
         given, dialect = open_new(used, new, how, target)
@@ -245,10 +257,12 @@ def predict(
         def answer(part: Any) -> pd.DataFrame:
             if proba:
                 return named_by_label(used, as_table(used.predict_proba(part, target, use_target, known)))
-            found = used.predict(part, target, return_std=True, use_target=use_target, covariates=known)
-            means, deviations = (as_table(values, target) for values in found)
-            means = whole_labels(used, means)
-            return pd.concat([means, deviations.add_suffix(" std")], axis=1) if std else means
+            found = used.predict(part, target, True, use_target, known, interval=interval)
+            means, deviations = (as_table(values, target) for values in found[:2])
+            parts = [whole_labels(used, means)]
+            parts += [deviations.add_suffix(" std")] if std else []
+            parts += interval_columns(used, found[2], target) if interval is not None else []
+            return pd.concat(parts, axis=1)
 
         write_answers(given, answer, out, dialect, "predicting")
 

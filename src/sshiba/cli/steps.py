@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import replace
+from contextlib import ExitStack
+from dataclasses import dataclass, replace
 from difflib import get_close_matches
 from typing import Any
 
@@ -28,6 +29,7 @@ from ..files.reading_options import LearnedReading, Reading
 from ..files.text_files import Dialect
 from ..files.view_files import write_views
 from ..files.writing import write
+from ..fitted.intervals import LABELS, LOWER, UPPER
 from .arguments import Fitting
 from .parts import RowsBar, say_long
 from .terminal import Expectation, say
@@ -145,8 +147,39 @@ def n_cells(part: Any) -> int:
 # ------------------------------------------------------------------------------------------------------ filling
 
 
+@dataclass(frozen=True)
+class Targets:
+    """The files that filled data, their deviations and the ends of intervals go to; None: they are not wanted."""
+
+    out: str
+    std: str | None
+    lower: str | None
+    upper: str | None
+
+    @property
+    def bounds(self) -> dict[str, str]:
+        """End of intervals -> its file."""
+        return {end: path for end, path in ((LOWER, self.lower), (UPPER, self.upper)) if path is not None}
+
+    def distinct(self) -> list[str]:
+        """All of them, each another file."""
+        named = {"--out": self.out, "--std": self.std, "--lower": self.lower, "--upper": self.upper}
+        seen: dict[str, str] = {}
+        for option, path in named.items():
+            if path is not None and path in seen:
+                raise ValueError(f"{seen[path]} and {option} are the same file.")
+            seen |= {} if path is None else {path: option}
+        return list(seen)
+
+
+def impute_asked(model: SSHIBA, data: Any, asked: Mapping[str, Any]) -> tuple[Any, Any, dict[str, Any]]:
+    """Filled data, deviations, and the same filled with the ends of intervals; `asked` are options of `impute`."""
+    filled, deviations, *bounds = model.impute(data, return_std=True, **asked)
+    return filled, deviations, bounds[0] if bounds else {}
+
+
 def impute_tables(
-    given: Any, fitting: Fitting, model: SSHIBA | None, out: str, std: str | None, asked: Mapping[str, Any]
+    given: Any, fitting: Fitting, model: SSHIBA | None, targets: Targets, asked: Mapping[str, Any]
 ) -> None:
     """Tables, or files of views, which come back in their own form; without a model one is fitted to them.
 
@@ -156,17 +189,21 @@ def impute_tables(
     used = model or fitted(values, fitting)
     if not isinstance(given, FileTable):
         views = as_views(given)
-        filled, deviations = used.impute(views, return_std=True, **asked)
-        write_views(given, filled, out)
-        if std is not None:
-            write_views(given, deviations, std)
+        filled, deviations, bounds = impute_asked(used, views, asked)
+        write_views(given, filled, targets.out)
+        if targets.std is not None:
+            write_views(given, deviations, targets.std)
+        for end, path in targets.bounds.items():
+            write_views(given, {**filled, **bounds[end]}, path)
         say_filled(sum(count_holes(part) for part in views.values()), sum(map(n_cells, views.values())))
         return
-    filled, deviations = used.impute(values, return_std=True, **asked)
+    filled, deviations, bounds = impute_asked(used, values, asked)
     table, rounded = given.filled(filled)
-    write(table, out, given.dialect, given.sheet)
-    if std is not None:
-        write(given.deviations(deviations), std, given.dialect, given.sheet)
+    write(table, targets.out, given.dialect, given.sheet)
+    if targets.std is not None:
+        write(given.deviations(deviations), targets.std, given.dialect, given.sheet)
+    for end, path in targets.bounds.items():
+        write(given.filled(bounds[end])[0], path, given.dialect, given.sheet)
     say_filled(n_filled(given, filled), given.own.size, rounded)
 
 
@@ -189,8 +226,7 @@ def impute_long(
     fitting: Fitting,
     model: SSHIBA | None,
     fit_rows: int,
-    out: str,
-    std: str | None,
+    targets: Targets,
     asked: Mapping[str, Any],
 ) -> None:
     """Part by part; the files appear when all of them are done."""
@@ -205,12 +241,16 @@ def impute_long(
     n_holes = cells = 0
     all_rounded: dict[Any, None] = {}
     dialect = dialect_of(long)
-    with RowsBar("filling", n_rows) as bar, growing(out, dialect) as add, growing(std, dialect) as add_std:
+    with RowsBar("filling", n_rows) as bar, ExitStack() as files:
+        add, add_std = (files.enter_context(growing(path, dialect)) for path in (targets.out, targets.std))
+        add_end = {end: files.enter_context(growing(path, dialect)) for end, path in targets.bounds.items()}
         for _, part in long.parts_of_whole():
-            filled, deviations = used.impute(part.values, return_std=True, **asked)
+            filled, deviations, bounds = impute_asked(used, part.values, asked)
             table, rounded = part.filled(filled)
             add(table)
             add_std(part.deviations(deviations))
+            for end, add_part in add_end.items():
+                add_part(part.filled(bounds[end])[0])
             all_rounded |= dict.fromkeys(rounded)
             n_holes, cells = n_holes + n_filled(part, filled), cells + part.own.size
             bar.advance(len(filled))
@@ -218,20 +258,20 @@ def impute_long(
 
 
 def impute_views(
-    given: FileViews, fitting: Fitting, model: SSHIBA | None, out: str, std: str | None, asked: Mapping[str, Any]
+    given: FileViews, fitting: Fitting, model: SSHIBA | None, targets: Targets, asked: Mapping[str, Any]
 ) -> None:
     """Views in files, part by part."""
     used = model or fitted(given.views, fitting)
     n_holes = cells = 0
-    with (
-        RowsBar("filling", given.n_rows) as bar,
-        growing_views(given, out) as add,
-        growing_views(given, std) as add_std,
-    ):
+    with RowsBar("filling", given.n_rows) as bar, ExitStack() as files:
+        add, add_std = (files.enter_context(growing_views(given, path)) for path in (targets.out, targets.std))
+        add_end = {end: files.enter_context(growing_views(given, path)) for end, path in targets.bounds.items()}
         for part in given.parts():
-            filled, deviations = used.impute(part, return_std=True, **asked)
+            filled, deviations, bounds = impute_asked(used, part, asked)
             add(filled)
             add_std(deviations)
+            for end, add_part in add_end.items():
+                add_part({**filled, **bounds[end]})
             n_holes += sum(count_holes(view) for view in part.values())
             cells += sum(n_cells(view) for view in part.values())
             bar.advance(len(next(iter(part.values()))))
@@ -246,6 +286,17 @@ def check_has_probabilities(model: SSHIBA, target: str) -> None:
         if not view.has_probabilities and (name == target or target in model.feature_names_in_[name]):
             kind = type(view).__name__.lower()
             raise ValueError(f"{target!r} is {kind} and has no probabilities: use --std for its deviations.")
+
+
+def interval_columns(model: SSHIBA, interval: Mapping[str, Any], target: str) -> list[pd.DataFrame]:
+    """The ends of intervals, "weight lower", "weight upper"; of classes whether each is in the set, "north in set"."""
+    ends = [
+        whole_labels(model, as_table(interval[end], target)).add_suffix(f" {end}")
+        for end in (LOWER, UPPER)
+        if end in interval
+    ]
+    sets = [named_by_label(model, as_table(interval[LABELS])).add_suffix(" in set")] if LABELS in interval else []
+    return ends + sets
 
 
 def whole_labels(model: SSHIBA, found: pd.DataFrame) -> pd.DataFrame:

@@ -119,17 +119,17 @@ def answers_in_kind(method: Callable[..., Any]) -> Callable[..., Any]:
         partitions = in_partitions(views)
         if partitions is not None:
             return answer_lazily(self, method.__name__, views, partitions, args, options)
-        parts = _parts(views)
-        found = [library_of(part) for part in (parts.values() if isinstance(parts, Mapping) else [parts])]
-        libraries = {library for library in found if library is not None}
-        library = libraries.pop() if len(libraries) == 1 else PANDAS
-        return _each(method(self, as_views(views), *args, **options), library.answer)
+        return _each(method(self, as_views(views), *args, **options), _library(views).answer)
 
     return crossing
 
 
 def fills_in_kind(method: Callable[..., Any]) -> Callable[..., Any]:
-    """A method that fills the holes of its first argument (and may add their deviations), giving back what came."""
+    """A method that fills the holes of its first argument, giving back what came.
+
+    It returns several such data as a list; or the data filled, deviations, a dict of the same data filled otherwise,
+    and a dict of tables about them, each of the last three empty where it was not asked for.
+    """
 
     @wraps(method)
     def crossing(self: Any, views: Any, *args: Any, **options: Any) -> Any:
@@ -139,12 +139,26 @@ def fills_in_kind(method: Callable[..., Any]) -> Callable[..., Any]:
         read = as_views(views)
         found = method(self, read, *args, **options)
         if isinstance(found, tuple):
-            return _filled(found[0], views, read), _deviations(found[1], views)
+            filled, deviations, others, tables = found
+            return (
+                _filled(filled, views, read),
+                deviations if isinstance(deviations, dict) and not deviations else _deviations(deviations, views),
+                {key: _filled(part, views, read) for key, part in others.items()},
+                _each(tables, _library(views).answer),
+            )
         if isinstance(found, list):  # several times the same data
             return [_filled(one, views, read) for one in found]
         return _filled(found, views, read)
 
     return crossing
+
+
+def _library(views: Any) -> FrameLibrary:
+    """That of all of them, or pandas."""
+    parts = _parts(views)
+    found = [library_of(part) for part in (parts.values() if isinstance(parts, Mapping) else [parts])]
+    libraries = {library for library in found if library is not None}
+    return libraries.pop() if len(libraries) == 1 else PANDAS
 
 
 def _filled(found: Any, given: Any, read: Any) -> Any:
@@ -171,8 +185,8 @@ def _deviations(found: Any, given: Any) -> Any:
 
 def _each(found: Any, change: Callable[[Any], Any]) -> Any:
     """Every table in an answer, changed; arrays stay."""
-    if isinstance(found, tuple):
-        return tuple(_each(part, change) for part in found)
+    if isinstance(found, tuple | list):
+        return type(found)(_each(part, change) for part in found)
     if isinstance(found, dict):
         return {name: _each(part, change) for name, part in found.items()}
     return change(found) if PANDAS.holds(found) else found

@@ -95,6 +95,8 @@ def _collection(form: Any, found: Sequence[Any], partitions: Partitions) -> Any:
     import dask
 
     take: Callable[..., Any] = dask.delayed(pick)
+    if isinstance(form, list):
+        raise ValueError("draws are made of rows in memory: give some of the rows at a time (row_parts).")
     if isinstance(form, tuple):
         return tuple(_collection(own, [take(f, i) for f in found], partitions) for i, own in enumerate(form))
     if isinstance(form, dict):

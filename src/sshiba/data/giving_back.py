@@ -36,6 +36,13 @@ def to_user(
     return to_container(values, coding, index, whole)
 
 
+def bounds_to_user(schema: Schema, name: str, values: np.ndarray, index: pd.Index) -> Any:
+    """Quantiles, as decided values in the model's units, in the container of predictions; counts are whole numbers."""
+    coding, view = schema.codings[name], schema.types[name]
+    decoded = view.decode(np.asarray(values), coding)
+    return to_container(decoded, coding, index, whole=not view.likelihood(coding).numbers)
+
+
 def warn_negative_counts(coding: Coding, decoded: np.ndarray, asked: int | None = None) -> None:
     """Numbers that counted something are predicted as means of a normal distribution, which may be below 0."""
     below = [
@@ -100,8 +107,11 @@ def fill(
     index: pd.Index,
     also: np.ndarray | None = None,
     decoded: bool = False,
+    told: bool = True,
 ) -> Any:
     """A copy of what the user gave for a view, its holes, and `also` these cells, filled with `values`.
+
+    `told`: a warning where numbers that counted something are below 0.
 
     Container, names, dtypes and observed cells stay; means that fill holes of an integer dtype are rounded.
     The rows are those of `index`, so rows that the view lacked are added.
@@ -110,7 +120,8 @@ def fill(
     table = read_table(on_host(given), name, allow_no_rows=True)
     frame = match_columns(table, coding, name)
     values = values if decoded else schema.types[name].decode(np.asarray(values), coding)
-    warn_negative_counts(coding, values)
+    if told:
+        warn_negative_counts(coding, values)
     if table.has_index:
         filled = _fill_frame(table.frame, frame, values, coding, index, also)
         return filled.iloc[:, 0].rename(table.label) if table.container == "series" else filled

@@ -4,20 +4,19 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from functools import cache, cached_property
+from functools import cached_property
 from itertools import pairwise
 
 import numpy as np
-from scipy.special import expit, log_ndtr, logit, ndtri, ndtri_exp
+from scipy.special import expit, logit, ndtri
 
-from ..core.likelihoods.interval import FAR, cut_normal
+from ..core.likelihoods.censored import quantile_beyond
 
 KINDS = ("log", "logit", "box-cox", "normal")
 NODES, WEIGHTS = np.polynomial.hermite_e.hermegauss(40)
 WEIGHTS = WEIGHTS / WEIGHTS.sum()
 SHARES, SHARE_WEIGHTS = np.polynomial.legendre.leggauss(40)
 SHARES, SHARE_WEIGHTS = (SHARES + 1) / 2, SHARE_WEIGHTS / 2
-EDGES = np.linspace(-30.0, 30.0, 6001)
 DOMAINS = {
     "log": "numbers above 0",
     "logit": "shares between 0 and 1",
@@ -131,18 +130,10 @@ class Margin:
         return np.minimum(self.backward(mean), self.largest)
 
     def moments_beyond(self, mean: np.ndarray, std: np.ndarray, edge: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """The same of a normal u that is cut at an edge, where this is the mean and the deviation of what is left.
-
-        Of a standard normal below a, the distance of the mean from a, in deviations, rises with a: that tells a, and so
-        the normal before it was cut. Its quantiles are averaged.
+        """The same of a normal u that is cut at an edge, where this is the mean and the deviation of what is left: its
+        quantiles are averaged.
         """
-        sign = np.where(mean < edge, 1.0, -1.0)
-        distances, own_means, own_stds = _cut_moments()
-        a = np.interp(np.abs(mean - edge) / std, distances, EDGES)
-        scale = std / np.interp(a, EDGES, own_stds)
-        middle = mean - sign * scale * np.interp(a, EDGES, own_means)
-        log_mass = log_ndtr(a)
-        parts = (middle + sign * scale * ndtri_exp(np.log(share) + log_mass) for share in SHARES)
+        parts = (quantile_beyond(mean, std, edge, share) for share in SHARES)
         return self._average(map(self.backward, parts), SHARE_WEIGHTS, self.backward(mean))
 
     @staticmethod
@@ -184,13 +175,6 @@ class Margin:
         low, high = u[place].copy(), u[place + 1].copy()
         low[place == 0], high[place == len(x) - 2] = -np.inf, np.inf
         return x[place], low, high
-
-
-@cache
-def _cut_moments() -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Of a standard normal below each of EDGES: the distance of its mean from there in deviations, mean, deviation."""
-    mean, var, _ = cut_normal(np.full_like(EDGES, -FAR), EDGES)
-    return (EDGES - mean) / np.sqrt(var), mean, np.sqrt(var)
 
 
 TIED = 0.01  # of the cells: values that share more ranks are known by an interval

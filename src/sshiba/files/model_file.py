@@ -24,6 +24,7 @@ from ..data.schema import Schema
 from ..data.twins import Twin, kernel_name
 from ..data.types import VIEW_TYPES, View
 from ..fitted.fitted import Fitted
+from ..fitted.residuals import SCORES
 from ..fitted.search import Candidate, Search
 from ..fitting.restarts import Restart
 from .atomic import replacing
@@ -121,6 +122,7 @@ def pack(fit: Fitted) -> tuple[dict[str, Any], dict[str, np.ndarray]]:
     arrays |= {f"path.{i}": restart.path for i, restart in enumerate(fit.restarts)}
     for i, view in enumerate(fit.posterior.views):
         arrays |= {f"{i}.{name}": array for name, array in pack_posterior(view).items()}
+    arrays |= {f"{i}.residuals": shape for i, shape in enumerate(fit.residuals) if shape is not None}
     for i, coding in enumerate(schema.codings.values()):
         arrays |= {f"{i}.{name}": np.asarray(getattr(coding, name), dtype=np.float64) for name in CODING_ARRAYS}
     for i, twin in enumerate(schema.twins.values(), start=len(schema.types)):
@@ -164,6 +166,7 @@ def unpack(header: dict[str, Any], arrays: dict[str, np.ndarray]) -> Fitted:
         spec=choice.spec(lambda priors: schema.model_spec(n_rows, priors, settings["missing"])),
         posterior=posterior,
         sharpness=tuple(float(c) for c in result["sharpness"]),
+        residuals=tuple(arrays.get(f"{i}.residuals") for i in range(len(views))),
         index=untagged_index(header["index"], n_rows),
         factors=arrays["factors"],
         factors_std=arrays["factors_std"],
@@ -205,12 +208,13 @@ def check_sizes(fit: Fitted, n_rows: int) -> None:
         sizes.append((fit.r2_by_group.shape, (n_groups, n_components + 1, n_views)))
     for coding in fit.schema.all_codings.values():
         sizes += [(getattr(coding, name).shape, (coding.width,)) for name in CODING_ARRAYS]
-    for view, spec in zip(fit.posterior.views, fit.spec.views):
+    for view, spec, shape in zip(fit.posterior.views, fit.spec.views, fit.residuals):
         n_features, n_gammas = spec.n_features, int(spec.relevance.max()) + 1
         n_noises = 1 if spec.tau_prior is None else spec.tau_prior.shape.size
         per_feature = [view.b_mean, view.b_var, view.w_cov.logdet]
         sizes += [(array.shape, (n_features,)) for array in per_feature]
         sizes.append((view.w_mean.shape, (n_features, n_components + n_known)))
+        sizes += [] if shape is None else [(shape.shape, (n_features, len(SCORES) + 1))]
         for q, n in ((view.alpha, n_components), (view.gamma, n_gammas), (view.tau, n_noises)):
             sizes += [(getattr(q, f.name).shape, (n,)) for f in fields(q)]
     if any(found != expected for found, expected in sizes):

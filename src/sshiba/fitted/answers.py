@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
@@ -14,36 +14,32 @@ import pandas as pd
 from ..core.arrays import to_numpy
 from ..core.coded import CodedView
 from ..core.devices import device_or_host
-from ..core.likelihoods import Likelihood
 from ..core.predictive import PredictiveView
 from ..core.random import seed_sequence
-from ..core.sparse_rows import CentredSparse
-from ..core.spec import ModelSpec, ViewSpec
 from ..data.border import answers_in_kind, as_views, fills_in_kind, has_row_names
 from ..data.coding import labelled_frame
 from ..data.covariates import ENTRY, GROUPS
 from ..data.dask_answers import add_up_parts, in_partitions
-from ..data.giving_back import fill, probabilities_to_user, std_to_user, to_user
+from ..data.giving_back import bounds_to_user, fill, probabilities_to_user, std_to_user, to_user
 from ..data.one_table import columns_absent_from, is_one_table, merge_columns, same_name, whole_table
-from ..data.reading import new_views, read_new
 from ..data.row_parts import by_parts, holds_sources, row_parts
 from ..data.sparse_tables import is_sparse_view, no_deviations, with_dense_columns
 from ..data.wording import first_few
-from ..engines import Rows, make_rows
 from .draws import draw_cells, draw_rows
-from .fitted import Fitted
-from .inference import infer_factors, log_likelihood, log_likelihoods, predict_views, unweighted
+from .inference import infer_factors, log_likelihood, log_likelihoods, unweighted
 from .influences import influence
+from .intervals import Asked
+from .reader import RowReader
 from .sample_groups import labels_of
 
 logger = logging.getLogger("sshiba")
 
+NOTHING_ELSE = Asked()
+
 
 @dataclass(frozen=True)
-class Answers:
+class Answers(RowReader):
     """What `SSHIBA` says of rows; its methods are documented there."""
-
-    fit: Fitted
 
     @answers_in_kind
     @by_parts
@@ -61,29 +57,48 @@ class Answers:
         self,
         views: Any,
         target: Any = None,
-        return_std: bool = False,
+        asked: Asked = NOTHING_ELSE,
         use_target: bool = False,
         covariates: str | None = None,
     ) -> Any:
-        given = self.given(views)
+        given, schema = self.given(views), self.fit.schema
         names, column = self._targets(views, given, target)
+        self._check_quantiles(asked, names if target is not None else [])
         if target is not None and not use_target:
             given = self._with_target_unread(given, names[0], column)
         data, index = self.read(given, covariates)
         if target is not None and not use_target:
             data = self._without_target(data, names[0], column)
-        means, stds = {}, {}
+        means, stds, labels = {}, {}, {}
+        bounds: dict[Any, dict[str, Any]] = {}
         for name, (values, std) in self._predicted(data, names).items():
-            mean, spread = self._in_users_units(name, self._likelihood(name).decide(values), std)
-            means[name] = to_user(self.fit.schema, name, mean, index, asked=column, decoded=True)
-            stds[name] = std_to_user(self.fit.schema, name, spread, index, decoded=True)
-        results = []
-        for parts in (means, stds):
+            likelihood = self._likelihood(name)
+            mean, spread = self._in_users_units(name, likelihood.decide(values), std)
+            means[name] = to_user(schema, name, mean, index, asked=column, decoded=True)
+            stds[name] = std_to_user(schema, name, spread, index, decoded=True)
+            for key, bound in asked.bounds(likelihood, values, std, self._score_of(name, std)).items():
+                bounds.setdefault(key, {})[name] = bounds_to_user(schema, name, bound, index)
+            if asked.interval is not None and not likelihood.ordered:
+                inside = likelihood.label_set(values, asked.interval)
+                labels[self._label_name(name)] = probabilities_to_user(schema, name, inside, index, None)
+
+        def of_targets(parts: dict[str, Any]) -> Any:
             if target is not None:
-                results.append(_column(parts[names[0]], column))
-            else:
-                results.append(columns_absent_from(parts, views) if is_one_table(views) else parts)
-        return tuple(results) if return_std else results[0]
+                return _column(parts[names[0]], column)
+            return columns_absent_from(parts, views) if is_one_table(views) else parts
+
+        found = {key: of_targets(parts) for key, parts in bounds.items()}
+        sets = (labels or None) if target is None else next(iter(labels.values()), None)
+        return asked.arranged(of_targets(means), of_targets(stds), found, sets)
+
+    def _check_quantiles(self, asked: Asked, targets: Sequence[str]) -> None:
+        for name in targets:
+            if asked.quantiles and not self._likelihood(name).ordered:
+                raise ValueError(f"{name!r} has labels without an order, and so no quantiles; use interval=0.9.")
+
+    def _label_name(self, name: str) -> Any:
+        """What the user calls a view of classes: in one table by its column."""
+        return self.fit.schema.codings[name].features[0] if self.fit.schema.one_table else name
 
     @answers_in_kind
     @by_parts
@@ -105,33 +120,71 @@ class Answers:
     @fills_in_kind
     def draws(self, views: Any, n_draws: int, random_state: Any = None, covariates: str | None = None) -> list[Any]:
         """The same data several times, with what is missing drawn anew each time."""
-        if isinstance(n_draws, bool) or not isinstance(n_draws, int | np.integer) or n_draws < 1:
-            raise ValueError(f"n_draws must be a whole number of 1 or more, not {n_draws!r}.")
-        if holds_sources(views):
-            raise ValueError("draws are made of rows in memory: give some of the rows at a time (row_parts).")
         given = self.given(views)
-        data, index = self.read(given, covariates)
-        rows, schema, drawn = self._rows(data, asked=list(data)), self.fit.schema, []
-        data = self._views_of(data)
-        for seed in seed_sequence(random_state).spawn(int(n_draws)):
-            x = draw_cells(rows, self.fit.posterior, np.random.default_rng(seed), self.fit.sharpness)
-            cells = {name: x[schema.place(name)] for name in data}
-            filled = {
-                name: part if is_sparse_view(part) else fill(schema, name, part, cells[name], index)
-                for name, part in ((name, given[name]) for name in data)
+        drawn, index = self._drawn(given, n_draws, random_state, covariates)
+        found = []
+        for cells in drawn:
+            filled = {name: self._filled(given[name], name, cells[name], index) for name in cells if name in given}
+            found.append(merge_columns(views, filled, views) if is_one_table(views) else filled)
+        return found
+
+    @answers_in_kind
+    def conditional_sample(
+        self, views: Any, n: int, random_state: Any = None, covariates: str | None = None
+    ) -> list[Any]:
+        """All views of the given rows several times, what is not given drawn anew each time."""
+        given, schema = self.given(views), self.fit.schema
+        drawn, index = self._drawn(given, n, random_state, covariates)
+        found: list[Any] = []
+        for cells in drawn:
+            parts = {
+                name: self._filled(given[name], name, own, index)
+                if name in given
+                else to_user(schema, name, own, index, whole=True)
+                for name, own in cells.items()
             }
-            drawn.append(merge_columns(views, filled, views) if is_one_table(views) else filled)
-        return drawn
+            found.append(whole_table(parts, schema.columns) if schema.one_table else parts)
+        return found
+
+    def _drawn(
+        self, given: Mapping[str, Any], n_draws: int, random_state: Any, covariates: str | None
+    ) -> tuple[Iterator[dict[str, np.ndarray]], pd.Index]:
+        """Every cell of all views of given rows, several times, in the model's units; and the names of the rows."""
+        if isinstance(n_draws, bool) or not isinstance(n_draws, int | np.integer) or n_draws < 1:
+            raise ValueError(f"the number of draws must be a whole number of 1 or more, not {n_draws!r}.")
+        if holds_sources(given):
+            raise ValueError("draws are made of rows in memory: give some of the rows at a time (row_parts).")
+        data, index = self.read(given, covariates)
+        rows, schema = self._rows(data, asked=list(data)), self.fit.schema
+
+        def draw(seed: np.random.SeedSequence) -> dict[str, np.ndarray]:
+            x = draw_cells(rows, self.fit.posterior, np.random.default_rng(seed), self.fit.sharpness)
+            return {name: x[schema.place(name)] for name in schema.types}
+
+        return map(draw, seed_sequence(random_state).spawn(int(n_draws))), index
+
+    def _filled(self, given: Any, name: str, cells: np.ndarray, index: pd.Index) -> Any:
+        return given if is_sparse_view(given) else fill(self.fit.schema, name, given, cells, index)
+
+    def impute(
+        self, views: Any, asked: Asked = NOTHING_ELSE, beyond_limits: bool = False, covariates: str | None = None
+    ) -> Any:
+        filled, stds, bounds, labels = self.filling(views, asked, beyond_limits, covariates)
+        return asked.arranged(filled, stds, bounds, labels or None)
 
     @fills_in_kind
     @by_parts
-    def impute(
-        self, views: Any, return_std: bool = False, beyond_limits: bool = False, covariates: str | None = None
-    ) -> Any:
+    def filling(
+        self, views: Any, asked: Asked, beyond_limits: bool, covariates: str | None
+    ) -> tuple[Any, Any, dict[Any, Any], dict[Any, Any]]:
+        """Data with their holes filled by what is expected, its deviations, by quantiles, and the sets of labels; what
+        is not asked for is empty.
+        """
         given = self.given(views)
         data, index = self.read(given, covariates)
         data, whole = self._views_of(data), data
-        filled, stds = {}, {}
+        filled, stds, labels = {}, {}, {}
+        bounds: dict[Any, dict[str, Any]] = {}
         beyond = self._at_limits(data) if beyond_limits else {}
         predicted = self._predicted(whole, [name for name in data if not is_sparse_view(given[name])], beyond)
         for name, coded in data.items():
@@ -140,23 +193,32 @@ class Answers:
                 filled[name], stds[name] = given[name], no_deviations(given[name])
                 continue
             values, std = predicted[name]
-            decided = self._likelihood(name).decide(values)
+            likelihood, schema, cells = self._likelihood(name), self.fit.schema, beyond.get(name)
+            ends = None if cells is None else to_numpy(coded.target)
+            cut = None if cells is None or ends is None else (cells, ends)
+            for key, bound in asked.bounds(likelihood, values, std, self._score_of(name, std), cut).items():
+                bounds.setdefault(key, {})[name] = fill(schema, name, given[name], bound, index, cells, told=False)
             seen = np.ones((1, 1), dtype=bool) if coded.observed is None else coded.observed
-            seen = seen & ~beyond[name] if name in beyond else seen
+            seen = seen if cells is None else seen & ~cells
+            decided = likelihood.decide(values)
             if decided.ndim == 1:
                 std = np.take_along_axis(std, decided[:, None], axis=1)
             else:
                 decided = np.where(seen, 0, decided)  # only holes are filled
+            if asked.interval is not None and not likelihood.ordered:
+                known = coded.target[:, None] == np.arange(values.shape[1])
+                inside = np.where(seen, known, likelihood.label_set(values, asked.interval))
+                labels[self._label_name(name)] = probabilities_to_user(schema, name, inside, index, None)
             std = np.where(seen[:, : std.shape[1]], 0.0, std)
-            ends = to_numpy(coded.target) if name in beyond else None
             mean, spread = self._in_users_units(name, decided, std, ends)
-            filled[name] = fill(self.fit.schema, name, given[name], mean, index, beyond.get(name), decoded=True)
-            stds[name] = std_to_user(self.fit.schema, name, spread, index, decoded=True)
-        if is_one_table(views):
-            table = merge_columns(views, filled, views)
-            unknown = pd.DataFrame(np.nan, index=views.index, columns=views.columns)
-            return (table, merge_columns(views, stds, unknown)) if return_std else table
-        return (filled, stds) if return_std else filled
+            filled[name] = fill(schema, name, given[name], mean, index, cells, decoded=True)
+            stds[name] = std_to_user(schema, name, spread, index, decoded=True)
+        if not is_one_table(views):
+            return filled, stds if asked.std else {}, bounds, labels
+        unknown = pd.DataFrame(np.nan, index=views.index, columns=views.columns)
+        tables = {key: merge_columns(views, parts, views) for key, parts in bounds.items()}
+        deviations: Any = merge_columns(views, stds, unknown) if asked.std else {}
+        return merge_columns(views, filled, views), deviations, tables, labels
 
     @staticmethod
     def _tell_rows_left_out(name: str, coded: CodedView) -> None:
@@ -170,10 +232,6 @@ class Answers:
         rows = None if column is None else [column]
         found = influence(self.fit, name, rows)
         return {other: pd.Series(found[other], index=codings[other].latent_index) for other in codings if other != name}
-
-    def _views_of(self, data: dict[str, CodedView]) -> dict[str, CodedView]:
-        """Rows without their covariates."""
-        return {name: coded for name, coded in data.items() if name in self.fit.schema.types}
 
     def normal_predictions(self, views: Any, name: str) -> tuple[np.ndarray, np.ndarray]:
         """Means and standard deviations of a view of numbers in the model's units, from all that is given."""
@@ -232,6 +290,7 @@ class Answers:
         return found
 
     def sample(self, n: int = 1, random_state: int | None = None, covariates: Any = None) -> Any:
+        """New rows."""
         if isinstance(n, bool) or not isinstance(n, int | np.integer) or n < 0:
             raise ValueError(f"n must be a whole number of rows, not {n!r}.")
         rng = np.random.default_rng(seed_sequence(random_state))
@@ -248,17 +307,6 @@ class Answers:
         views = {name: to_user(schema, name, x, index, whole=True) for name, x in zip(schema.types, drawn)}
         return whole_table(views, schema.columns) if schema.one_table else views
 
-    def given(self, views: Any) -> Mapping[str, Any]:
-        """What the user gives for new rows, as a dict of views."""
-        return new_views(self.fit.schema, views)
-
-    def read(self, views: Any, covariates: str | None = None) -> tuple[dict[str, CodedView], pd.Index]:
-        """Rows, coded, with their covariates as the last; covariates="mean": those not given at their mean."""
-        if covariates not in (None, "mean"):
-            raise ValueError(f"covariates must be None (they are given) or 'mean', not {covariates!r}.")
-        given = self.given(views)
-        return read_new(self.fit.schema, given, self.fit.dtype, covariates == "mean")
-
     def check_training_rows(self, views: Any, index: pd.Index | None = None) -> None:
         """Refuse data that are not those of the fit; `index`: the labels of all rows, where these are some of them."""
         given = self.given(views)
@@ -272,67 +320,6 @@ class Answers:
                 f"these are not the data of the fit: they have {len(index)} rows, the fit {len(self.fit.index)}, "
                 f"and {known} names of rows are in both. Name the rows as in the fit (--index)."
             )
-
-    def _rows(
-        self,
-        data: dict[str, CodedView],
-        spec: ModelSpec | None = None,
-        twins: bool = True,
-        asked: Collection[str] = (),
-    ) -> Rows:
-        """Some rows, in which the views that were not given are missing, and twins where they are not wanted; `asked`
-        are views whose holes are to be predicted.
-        """
-        spec = spec or self.fit.spec
-        device = device_or_host(self.fit.settings["device"], data.values())
-        shown = self.fit.schema.with_twins(data, asked=asked) if twins else data
-        every = self._every_view(shown, spec, device.is_host)
-        return make_rows(every, spec, self.fit.n_components, engine="memory", device=device)
-
-    @staticmethod
-    def _every_view(data: Mapping[str, Any], spec: ModelSpec, sparse: bool) -> list[CodedView]:
-        """All views of the model: those that were not given have nothing observed, `sparse` where they are numbers."""
-        n = len(next(iter(data.values())).target)
-
-        def absent(view: ViewSpec) -> CodedView:
-            nothing = CentredSparse.nothing if sparse and not view.likelihood.latent else view.likelihood.empty_target
-            return CodedView(nothing(n, view.n_features), np.zeros((n, 1), dtype=bool))
-
-        every = [data.get(view.name) or absent(view) for view in spec.views]
-        return [*every, data[GROUPS]] if spec.n_groups else every
-
-    def _predicted(
-        self, data: dict[str, CodedView], names: Sequence[str], unknown: Mapping[str, np.ndarray] | None = None
-    ) -> dict[str, tuple[np.ndarray, np.ndarray]]:
-        """Values and standard deviations of some views, in the model's units; of `unknown` cells those of x itself."""
-        with_kernel = [name for name in names if name in self.fit.schema.twins]
-        out: dict[str, tuple[np.ndarray, np.ndarray]] = {}
-        for asked in ([name for name in names if name not in with_kernel], with_kernel):
-            if asked:
-                places = {name: self.fit.schema.place(name) for name in asked}
-                cells = {places[name]: own for name, own in (unknown or {}).items() if name in places}
-                rows = self._rows(data, asked=with_kernel if asked is with_kernel else ())
-                found = predict_views(
-                    rows, self.fit.posterior, list(places.values()), self.fit.sharpness, unknown=cells
-                )
-                out |= {name: found[place] for name, place in places.items()}
-        return out
-
-    def _at_limits(self, data: dict[str, CodedView]) -> dict[str, np.ndarray]:
-        """The cells of each view of which only a limit is known, (n, D)."""
-        schema = self.fit.schema
-        found = {name: schema.types[name].at_limits(coded, schema.codings[name]) for name, coded in data.items()}
-        return {name: cells for name, cells in found.items() if cells is not None}
-
-    def _in_users_units(
-        self, name: str, values: np.ndarray, std: np.ndarray, ends: np.ndarray | None = None
-    ) -> tuple[np.ndarray, np.ndarray]:
-        """Decided values and standard deviations; `ends` is as in `View.decode_predicted`."""
-        schema = self.fit.schema
-        return schema.types[name].decode_predicted(np.asarray(values), std, schema.codings[name], ends)
-
-    def _likelihood(self, name: str) -> Likelihood:
-        return self.fit.spec.views[self.fit.schema.place(name)].likelihood
 
     def _with_target_unread(self, given: Mapping[str, Any], name: str, column: int | None) -> Mapping[str, Any]:
         """The views of one table with nothing in the target, so that what it holds need not make sense."""

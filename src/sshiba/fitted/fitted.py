@@ -22,6 +22,7 @@ from ..engines import Rows
 from ..fitting.restarts import Restart, Restarts, best_place
 from ..version import __version__
 from .inference import infer_factors
+from .residuals import Shapes
 from .search import Candidate, Search
 
 
@@ -33,6 +34,7 @@ class Fitted:
     spec: ModelSpec
     posterior: Posterior
     sharpness: tuple[float, ...]  # of each view
+    residuals: Shapes  # of each view: how the errors of its numbers are spread
     index: pd.Index  # names of the training rows
     factors: np.ndarray  # (N, K)
     factors_std: np.ndarray  # (N, K)
@@ -106,6 +108,7 @@ def make_fitted(
         spec=rows.spec,
         posterior=posterior,
         sharpness=(1.0,) * len(rows.spec.views),
+        residuals=(None,) * len(rows.spec.views),
         index=index,
         factors=mean,
         factors_std=std,

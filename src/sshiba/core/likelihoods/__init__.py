@@ -3,7 +3,7 @@
 from .censored import Censored
 from .gaussian import Gaussian
 from .interval import Interval
-from .likelihood import Likelihood, PredictiveX, RowUpdate, XUpdate
+from .likelihood import Likelihood, PredictiveX, RowUpdate, Score, XUpdate
 from .logistic import Logistic
 from .poisson import Poisson
 from .probit import MultinomialProbit
@@ -30,6 +30,7 @@ __all__ = [
     "Poisson",
     "PredictiveX",
     "RowUpdate",
+    "Score",
     "Threshold",
     "ThresholdTogether",
     "XUpdate",

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cache
 from math import log, pi
 
 import numpy as np
+from scipy.special import log_ndtr, ndtri_exp
 
 from ..arrays import array_namespace
 from ..state import Array
@@ -62,6 +64,31 @@ class Censored(Gaussian):
 
     def empty_target(self, n: int, width: int) -> np.ndarray:
         return np.zeros((n, width, 2))
+
+
+EDGES = np.linspace(-30.0, 30.0, 6001)
+
+
+def quantile_beyond(mean: np.ndarray, std: np.ndarray, edge: np.ndarray, p: float | np.ndarray) -> np.ndarray:
+    """A quantile of a normal that is cut at an edge, where this is the mean and the deviation of what is left.
+
+    Of a standard normal below a, the distance of the mean from a, in deviations, rises with a: that tells a, and so the
+    normal before it was cut.
+    """
+    sign = np.where(mean < edge, 1.0, -1.0)
+    distances, own_means, own_stds = _cut_moments()
+    a = np.interp(np.abs(mean - edge) / std, distances, EDGES)
+    scale = std / np.interp(a, EDGES, own_stds)
+    middle = mean - sign * scale * np.interp(a, EDGES, own_means)
+    share = np.where(sign > 0, p, 1 - np.asarray(p))
+    return middle + sign * scale * ndtri_exp(np.log(share) + log_ndtr(a))
+
+
+@cache
+def _cut_moments() -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Of a standard normal below each of EDGES: the distance of its mean from there in deviations, mean, deviation."""
+    mean, var, _ = cut_normal(np.full_like(EDGES, -FAR), EDGES)
+    return (EDGES - mean) / np.sqrt(var), mean, np.sqrt(var)
 
 
 def _cut_where(cut: Array, a: Array, b: Array) -> tuple[Array, Array, Array]:

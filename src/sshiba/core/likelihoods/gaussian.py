@@ -6,11 +6,11 @@ from dataclasses import dataclass
 from math import log, pi
 
 import numpy as np
-from scipy.special import ndtr
+from scipy.special import ndtr, ndtri
 
 from ..arrays import array_namespace
 from ..state import Array
-from .likelihood import Likelihood, PredictiveX, XUpdate
+from .likelihood import Likelihood, PredictiveX, Score, XUpdate
 
 
 @dataclass(frozen=True)
@@ -43,6 +43,9 @@ class Gaussian(Likelihood):
 
     def decide(self, values: np.ndarray) -> np.ndarray:
         return values
+
+    def quantile(self, values: np.ndarray, std: np.ndarray, p: float, score: Score = ndtri) -> np.ndarray:
+        return values + std * score(p)
 
     def draw(self, x: np.ndarray, rng: np.random.Generator) -> np.ndarray:
         return x

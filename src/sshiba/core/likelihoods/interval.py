@@ -9,10 +9,11 @@ from types import ModuleType
 
 import numpy as np
 from array_api_compat import device
+from scipy.special import ndtri
 
 from ..arrays import array_namespace, erfcx, like
 from ..state import Array
-from .likelihood import SMALLEST, Likelihood, PredictiveX, XUpdate
+from .likelihood import SMALLEST, Likelihood, PredictiveX, Score, XUpdate
 
 FAR = 1e10  # where the first interval begins and the last one ends
 ENOUGH = 8.3  # deviations beyond which a normal has no mass that a double can tell from 0
@@ -119,6 +120,29 @@ class Interval(Likelihood):
             else:
                 best[:, d] = first + np.sum(np.cumsum(p[:, :-1], axis=1) < 0.5, axis=1)
         return best
+
+    def quantile(self, values: np.ndarray, std: np.ndarray, p: float, score: Score = ndtri) -> np.ndarray:
+        found = np.empty((len(values), len(self.cuts)), dtype=np.int32)
+        for d, first in enumerate(self.starts):
+            upto = np.cumsum(values[:, self.levels_of(d)][:, :-1], axis=1)
+            found[:, d] = first + np.sum(upto < p, axis=1)
+        return found
+
+    def interval(
+        self, values: np.ndarray, std: np.ndarray, level: float, score: Score = ndtri
+    ) -> tuple[np.ndarray, np.ndarray]:
+        """The shortest run of levels with at least this probability, and the likeliest of those."""
+        low, high = (np.empty((len(values), len(self.cuts)), dtype=np.int32) for _ in range(2))
+        for d, first in enumerate(self.starts):
+            upto = np.pad(np.cumsum(values[:, self.levels_of(d)], axis=1), ((0, 0), (1, 0)))
+            found = np.zeros(len(values), dtype=bool)
+            for n in range(1, self.n_levels[d] + 1):
+                runs = upto[:, n:] - upto[:, :-n]
+                best = np.argmax(runs, axis=1)
+                new = ~found & ((np.max(runs, axis=1) >= level) | (n == self.n_levels[d]))
+                low[new, d], high[new, d] = first + best[new], first + best[new] + n - 1
+                found |= new
+        return low, high
 
     def draw(self, x: np.ndarray, rng: np.random.Generator) -> np.ndarray:
         levels = [first + np.searchsorted(own, x[:, d]) for d, (first, own) in enumerate(zip(self.starts, self.cuts))]

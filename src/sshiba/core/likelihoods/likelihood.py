@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Any, ClassVar
 
 import numpy as np
+from scipy.special import ndtri
 
 from ..arrays import array_namespace
 from ..state import Array
+
+Score = Callable[[float], Any]  # a probability -> quantiles of errors in standard deviations, of all cells or (n, D)
 
 SMALLEST = 1e-12  # a probability is taken to be at least this
 CONFIDENT = 2.5  # how far from 0 the latent x of a target lies at the start
@@ -93,6 +97,7 @@ class Likelihood(ABC):
     leaps: ClassVar[bool] = False  # has it `follow_y`, so that z of a row, and W, can be found by Newton's method?
     keeps_few: ClassVar[bool] = False  # does the bound keep far fewer of its factors than predict best?
     needs_sharpness: ClassVar[bool] = False  # are its probabilities too cautious as the bound leaves them?
+    ordered: ClassVar[bool] = True  # is there a lowest and a highest of what can be observed, and so quantiles?
 
     def row_target(self, target: Any, observed: np.ndarray | None) -> Any:
         """The target of some rows as all else here needs it; `observed` is their mask: None, (n, 1) or (n, D)."""
@@ -188,6 +193,26 @@ class Likelihood(ABC):
     def decide(self, values: np.ndarray) -> np.ndarray:
         """From `predict`'s values to one value per cell: the mean, 0 / 1, the class code, the level's number."""
 
+    def quantile(self, values: np.ndarray, std: np.ndarray, p: float, score: Score = ndtri) -> np.ndarray:
+        """The lowest value up to which there is a probability of p, from what `predict` says, as `decide` returns it.
+
+        `score`: of numbers the quantiles of their errors in standard deviations; those of a normal if not known.
+        """
+        raise NotImplementedError
+
+    def interval(
+        self, values: np.ndarray, std: np.ndarray, level: float, score: Score = ndtri
+    ) -> tuple[np.ndarray, np.ndarray]:
+        """Lowest and highest value of an interval with at least this probability: as much is left out on either side;
+        of labels the fewest that have it.
+        """
+        low, high = (self.quantile(values, std, p, score) for p in ((1 - level) / 2, (1 + level) / 2))
+        return low, high
+
+    def label_set(self, values: np.ndarray, level: float) -> np.ndarray:
+        """Of labels without an order: which are in the smallest set with at least this probability, (n, C) bool."""
+        raise NotImplementedError
+
     @abstractmethod
     def draw(self, x: np.ndarray, rng: np.random.Generator) -> np.ndarray:
         """What is observed given x, at random, in the form that `decide` returns."""
@@ -200,3 +225,14 @@ class Likelihood(ABC):
 def yes_no_losses(target: np.ndarray, p: np.ndarray) -> np.ndarray:
     """−log p of targets 0 / 1 that are 1 with probability p."""
     return -np.log(np.maximum(np.where(target > 0.5, p, 1 - p), SMALLEST))
+
+
+def yes_no_quantile(p_yes: np.ndarray, p: float) -> np.ndarray:
+    """0 where no is at least so probable, else 1."""
+    return (1 - p_yes < p).astype(np.float64)
+
+
+def yes_no_interval(p_yes: np.ndarray, level: float) -> tuple[np.ndarray, np.ndarray]:
+    """One of 0 and 1 alone where it is probable enough, else from 0 to 1."""
+    sure = np.maximum(p_yes, 1 - p_yes) >= level
+    return (sure & (p_yes > 0.5)).astype(np.float64), (~sure | (p_yes > 0.5)).astype(np.float64)

@@ -7,11 +7,20 @@ from math import log, pi
 from typing import Any
 
 import numpy as np
-from scipy.special import expit
+from scipy.special import expit, ndtri
 
 from ..arrays import array_namespace, like, log_sigmoid
 from ..state import Array
-from .likelihood import CONFIDENT, Likelihood, PredictiveX, XUpdate, yes_no_losses
+from .likelihood import (
+    CONFIDENT,
+    Likelihood,
+    PredictiveX,
+    Score,
+    XUpdate,
+    yes_no_interval,
+    yes_no_losses,
+    yes_no_quantile,
+)
 
 
 @dataclass(frozen=True)
@@ -45,6 +54,14 @@ class Logistic(Likelihood):
 
     def decide(self, values: np.ndarray) -> np.ndarray:
         return (values > 0.5).astype(np.float64)
+
+    def quantile(self, values: np.ndarray, std: np.ndarray, p: float, score: Score = ndtri) -> np.ndarray:
+        return yes_no_quantile(values, p)
+
+    def interval(
+        self, values: np.ndarray, std: np.ndarray, level: float, score: Score = ndtri
+    ) -> tuple[np.ndarray, np.ndarray]:
+        return yes_no_interval(values, level)
 
     def draw(self, x: np.ndarray, rng: np.random.Generator) -> np.ndarray:
         return (rng.random(x.shape) < expit(x)).astype(np.float64)

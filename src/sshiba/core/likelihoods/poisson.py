@@ -10,13 +10,13 @@ from typing import Any
 
 import numpy as np
 from array_api_compat import is_numpy_array
-from scipy.special import xlogy
+from scipy.special import ndtri, xlogy
 
 from ..arrays import array_namespace, gammaln, like
 from ..sparse_rows import is_sparse
 from ..state import Array
-from .likelihood import SMALLEST, Likelihood, PredictiveX, XUpdate
-from .poisson_predictive import below, log_probability, moments
+from .likelihood import SMALLEST, Likelihood, PredictiveX, Score, XUpdate
+from .poisson_predictive import below, log_probability, moments, quantile
 
 MOST_STEPS, CLOSE = 40, 1e-6  # of Newton's method, which doubles the digits; 6 are enough but for cells told by others
 SMALL_COUNT = 0.1  # is added to counts and rates at the start
@@ -157,6 +157,9 @@ class Poisson(Likelihood):
 
     def decide(self, values: np.ndarray) -> np.ndarray:
         return values
+
+    def quantile(self, values: np.ndarray, std: np.ndarray, p: float, score: Score = ndtri) -> np.ndarray:
+        return quantile(values, std, p)
 
     def draw(self, x: np.ndarray, rng: np.random.Generator) -> np.ndarray:
         """Of rows of size 1."""

@@ -23,6 +23,7 @@ class MultinomialProbit(Likelihood):
     joint = True
     exact = False
     needs_sharpness = True
+    ordered = False
 
     def infer_x(self, target: Array, y: Array, tau: Array, xi: Array | None) -> XUpdate:
         """q(x) is N(y, I) cut to the cone where x_t is largest; tau is 1.
@@ -104,6 +105,15 @@ class MultinomialProbit(Likelihood):
 
     def decide(self, values: np.ndarray) -> np.ndarray:
         return np.argmax(values, axis=1)
+
+    def label_set(self, values: np.ndarray, level: float) -> np.ndarray:
+        """The likeliest labels, one after the other, until there is enough."""
+        order = np.argsort(-values, axis=1, kind="stable")
+        sorted_values = np.take_along_axis(values, order, axis=1)
+        before = np.cumsum(sorted_values, axis=1) - sorted_values
+        inside = np.empty(values.shape, dtype=bool)
+        np.put_along_axis(inside, order, before < level, axis=1)
+        return inside
 
     def draw(self, x: np.ndarray, rng: np.random.Generator) -> np.ndarray:
         return np.argmax(x, axis=1)

@@ -7,10 +7,21 @@ from math import log, pi
 from types import ModuleType
 
 import numpy as np
+from scipy.special import ndtri
 
 from ..arrays import array_namespace, cuda_kernels, log_ndtr
 from ..state import Array
-from .likelihood import CONFIDENT, Likelihood, PredictiveX, RowUpdate, XUpdate, yes_no_losses
+from .likelihood import (
+    CONFIDENT,
+    Likelihood,
+    PredictiveX,
+    RowUpdate,
+    Score,
+    XUpdate,
+    yes_no_interval,
+    yes_no_losses,
+    yes_no_quantile,
+)
 from .probit_integrals import log_phi_and_rho
 from .threshold_rows import update_rows
 
@@ -61,6 +72,14 @@ class Threshold(Likelihood):
 
     def decide(self, values: np.ndarray) -> np.ndarray:
         return (values > 0.5).astype(np.float64)
+
+    def quantile(self, values: np.ndarray, std: np.ndarray, p: float, score: Score = ndtri) -> np.ndarray:
+        return yes_no_quantile(values, p)
+
+    def interval(
+        self, values: np.ndarray, std: np.ndarray, level: float, score: Score = ndtri
+    ) -> tuple[np.ndarray, np.ndarray]:
+        return yes_no_interval(values, level)
 
     def draw(self, x: np.ndarray, rng: np.random.Generator) -> np.ndarray:
         return (x > 0).astype(np.float64)
