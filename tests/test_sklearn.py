@@ -56,29 +56,6 @@ def test_the_check_of_array_api_input_runs_too() -> None:
 
 
 @pytest.fixture(scope="module")
-def patients() -> pd.DataFrame:
-    """Columns of all kinds from two causes, with gaps, and rows that are called something."""
-    rng = np.random.default_rng(0)
-    z = rng.standard_normal((80, 2))
-    frame = pd.DataFrame(
-        {
-            "age": 50 + 10 * z[:, 0] + rng.standard_normal(80),
-            "weight": 70 + 8 * z[:, 1] + rng.standard_normal(80),
-            "visits": pd.array(np.round(20 + 5 * z[:, 1]).astype(int), dtype="Int64"),
-            "smokes": pd.array(z[:, 0] > 0, dtype="boolean"),
-            "ward": np.array(["north", "south", "west"], dtype=object)[np.argmax(np.c_[z, 0 * z[:, 0]], axis=1)],
-            "stage": pd.Categorical(
-                np.where(z[:, 0] > 0.5, "III", np.where(z[:, 0] < -0.5, "I", "II")), ["I", "II", "III"], ordered=True
-            ),
-        },
-        index=[f"p{i}" for i in range(80)],
-    )
-    for place in range(frame.shape[1]):
-        frame.iloc[[place, 30 + place], place] = None
-    return frame
-
-
-@pytest.fixture(scope="module")
 def imputer(patients: pd.DataFrame) -> SSHIBAImputer:
     return SSHIBAImputer(search=None, random_state=0).fit(patients)
 
