@@ -264,7 +264,8 @@ def sshiba(shown: np.ndarray, kinds: list[str]) -> Solved:
 def gcimpute(shown: np.ndarray, kinds: list[str]) -> Solved:
     """A Gaussian copula with the types that it finds or, where it then fails, is told; labels by their codes.
 
-    It knows no labels without an order, and a yes/no column for each code makes its correlations singular.
+    It knows no labels without an order, and a yes/no column for each code makes its correlations singular. Where
+    there are more columns than rows it fails, and so does its low-rank form.
     """
     vars(np)["round_"] = np.round  # which it needs, and NumPy 2 no longer has
     from gcimpute.gaussian_copula import GaussianCopula
@@ -273,10 +274,11 @@ def gcimpute(shown: np.ndarray, kinds: list[str]) -> Solved:
     try:
         filled = np.asarray(model.fit_transform(X=shown))
     except (ValueError, AssertionError):
-        numbers = [j for j, kind in enumerate(kinds) if kind == "number"]
-        codes = [j for j in range(len(kinds)) if j not in numbers]
+        places: dict[str, list[int]] = {}
+        for j, kind in enumerate(kinds):
+            places.setdefault("continuous" if kind == "number" else "ordinal", []).append(j)
         model = GaussianCopula()
-        filled = np.asarray(model.fit_transform(X=shown, continuous=numbers, ordinal=codes))
+        filled = np.asarray(model.fit_transform(X=shown, **places))
 
     def say() -> Answer:
         ends = model.get_confidence_interval(alpha=INSIDE)
