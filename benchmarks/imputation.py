@@ -5,7 +5,8 @@
 `--python miceforest=/path/to/python` names the interpreter of an imputer that is not installed here: gcimpute 0.0.4,
 miceforest (with lightgbm < 4.6) and hyperimpute (with pandas < 3) each go into an environment of their own; without one
 they are left out. Each result is stored as soon as it is there, under out/imputation, so the program can be stopped and
-run again. `--show` prints the tables of what is stored, and draws docs/images/imputation.png.
+run again. `--show` prints the tables of what is stored, keeps it in benchmarks/results and draws the picture of the
+documents.
 
 Cells are hidden in three ways. At random: all alike. At random given other columns: a third of the columns is complete,
 and the others lack cells the sooner, the larger a sum of these is. Not at random: the sooner, the larger they are
@@ -39,6 +40,7 @@ from rich.console import Console
 from sshiba.paper.experiment_cells import Cell, Result, Store
 
 HERE, MOST_SECONDS = Path(__file__).parent, 300.0
+RESULTS = HERE / "results" / "imputation.json"
 FAST = ("mean / mode", "KNN", "BayesianRidge", "SSHIBA", "gcimpute")  # on all problems
 SLOW = ("ExtraTrees",)  # 30 % hidden
 SLOWER = ("miceforest",)  # 30 % hidden at random
@@ -230,6 +232,11 @@ def main() -> None:
         from imputation_picture import draw
 
         draw(found)
+        kept = [row.dropna().to_dict() for _, row in found.drop(columns=["rmse_usual", "accuracy_usual"]).iterrows()]
+        lines = ",\n".join(
+            json.dumps({k: round(v, 5) if isinstance(v, float) else v for k, v in row.items()}) for row in kept
+        )
+        RESULTS.write_text(f"[\n{lines}\n]\n")
 
 
 if __name__ == "__main__":

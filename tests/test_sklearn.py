@@ -19,10 +19,16 @@ from sklearn.linear_model import LinearRegression
 from sklearn.model_selection import GridSearchCV, cross_val_score
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
-from sklearn.utils.estimator_checks import parametrize_with_checks
 
 from sshiba import SSHIBA, Categorical, Real
 from sshiba.sklearn import SSHIBAClassifier, SSHIBAImputer, SSHIBARegressor, SSHIBATransformer
+
+try:
+    from sklearn.utils.estimator_checks import parametrize_with_checks
+except RuntimeError:  # scikit-learn 1.6 beside array-api-compat, which we need
+    with pytest.MonkeyPatch.context() as environment:
+        environment.setenv("SCIPY_ARRAY_API", "1")
+        from sklearn.utils.estimator_checks import parametrize_with_checks
 
 # Without the search, which is not what is checked here and takes most of the time.
 ESTIMATORS = [
