@@ -4,6 +4,7 @@ import os
 from pathlib import Path
 
 import numpy as np
+import pandas as pd
 import pytest
 from samples import BITS, LABELS, fit, frame, make_views, with_holes
 
@@ -33,6 +34,29 @@ def yeast(data_folder: Path) -> dict[str, np.ndarray]:
     data = load_yeast()
     X, Y = data.views["features"].to_numpy(float), data.views["labels"].to_numpy(float)
     return {"X": X[data.is_train], "Y": Y[data.is_train], "X_test": X[~data.is_train], "Y_test": Y[~data.is_train]}
+
+
+@pytest.fixture(scope="session")
+def patients() -> pd.DataFrame:
+    """Columns of all kinds from two causes, with gaps, and rows that are called something."""
+    rng = np.random.default_rng(0)
+    z = rng.standard_normal((80, 2))
+    frame = pd.DataFrame(
+        {
+            "age": 50 + 10 * z[:, 0] + rng.standard_normal(80),
+            "weight": 70 + 8 * z[:, 1] + rng.standard_normal(80),
+            "visits": pd.array(np.round(20 + 5 * z[:, 1]).astype(int), dtype="Int64"),
+            "smokes": pd.array(z[:, 0] > 0, dtype="boolean"),
+            "ward": np.array(["north", "south", "west"], dtype=object)[np.argmax(np.c_[z, 0 * z[:, 0]], axis=1)],
+            "stage": pd.Categorical(
+                np.where(z[:, 0] > 0.5, "III", np.where(z[:, 0] < -0.5, "I", "II")), ["I", "II", "III"], ordered=True
+            ),
+        },
+        index=[f"p{i}" for i in range(80)],
+    )
+    for place in range(frame.shape[1]):
+        frame.iloc[[place, 30 + place], place] = None
+    return frame
 
 
 @pytest.fixture

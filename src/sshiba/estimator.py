@@ -17,6 +17,8 @@ import pandas as pd
 from joblib import effective_n_jobs
 from sklearn.base import BaseEstimator
 from sklearn.exceptions import ConvergenceWarning
+from sklearn.utils import Tags
+from sklearn.utils.metadata_routing import UNUSED
 
 from .core.coded import CodedView
 from .core.devices import Device, device_for
@@ -69,6 +71,7 @@ from .settings import check_settings
 logger = logging.getLogger("sshiba")
 
 MOST_COMPONENTS = 50  # where nothing else is said
+DATA = {"views": UNUSED}  # the data of a method, not metadata that a pipeline hands on
 SHARPNESS_SHARE = 0.1  # of the time of a fit: the most that finding the sharpness may take where time is limited
 
 
@@ -159,6 +162,12 @@ class SSHIBA(BaseEstimator):
     converged_: bool
     views_: dict[str, View]
 
+    __metadata_request__fit = DATA
+    __metadata_request__transform = DATA
+    __metadata_request__predict = DATA
+    __metadata_request__predict_proba = DATA
+    __metadata_request__score = DATA
+
     def __init__(
         self,
         n_components: int | None = None,
@@ -208,6 +217,12 @@ class SSHIBA(BaseEstimator):
         self.max_time = max_time
         self.max_memory = max_memory
         self.verbose = verbose
+
+    def __sklearn_tags__(self) -> Tags:
+        tags = super().__sklearn_tags__()
+        tags.input_tags.allow_nan = tags.input_tags.sparse = tags.input_tags.dict = True
+        tags.input_tags.categorical = tags.input_tags.string = True
+        return tags
 
     # ------------------------------------------------------------------------------------------------ fit
 

@@ -10,6 +10,7 @@ import pandas as pd
 from sklearn.base import TransformerMixin
 from sklearn.impute import MissingIndicator
 from sklearn.utils import check_random_state
+from sklearn.utils._set_output import _get_output_config
 from sklearn.utils.validation import _check_feature_names_in, check_is_fitted
 
 from ..data.border import library_of
@@ -94,11 +95,12 @@ class SSHIBAImputer(TransformerMixin, OneTableModel):
         seed = int(check_random_state(self.random_state).randint(2**31))
         return {"n_draws": 1, "random_state": seed}
 
-    @staticmethod
-    def _in_kind(out: pd.DataFrame, given: Any) -> Any:
-        """In the library in which X came; rows called as there."""
+    def _in_kind(self, out: pd.DataFrame, given: Any) -> Any:
+        """In the library in which X came, rows called as there; or as `set_output` will make it another."""
         if isinstance(given, pd.DataFrame):
             return out.set_axis(given.index)
+        if _get_output_config("transform", self)["dense"] != "default":
+            return out
         library = library_of(given)
         assert library is not None
         return library.answer(out)

@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
+from scipy.sparse import issparse
 from sklearn.base import ClassifierMixin, RegressorMixin
 from sklearn.exceptions import DataConversionWarning
 from sklearn.utils import Tags, assert_all_finite, check_array, check_consistent_length
@@ -91,6 +92,8 @@ class SSHIBAClassifier(ClassifierMixin, SupervisedModel):
         """Labels, (n,) or (n, several), and which are missing."""
         if y is None:
             raise ValueError("This SSHIBAClassifier estimator requires y to be passed, but the target y is None.")
+        if issparse(y):
+            raise TypeError("Sparse data was passed for y, but dense data is required. Use '.toarray()' to convert.")
         labels = y.to_numpy() if hasattr(y, "to_numpy") else np.asarray(y)
         if labels.ndim == 2 and labels.shape[1] == 1:
             warnings.warn(

@@ -43,16 +43,16 @@ class SSHIBATransformer(ClassNamePrefixFeaturesOutMixin, TransformerMixin, OneTa
         views = self._views_of(X)
         return plain(self.model_.transform(views))
 
-    def inverse_transform(self, Z: Any) -> Any:
-        """Rows with these factors: means, and the most probable labels; a frame where the fit was to one."""
+    def inverse_transform(self, X: Any) -> Any:
+        """Rows with these factors, (n, K): means, and the most probable labels; a frame where the fit was to one."""
         check_is_fitted(self, "model_")
-        Z = check_array(Z, ensure_min_features=0)
-        if Z.shape[1] != self.n_components_:
-            raise ValueError(f"Z has {Z.shape[1]} factors, and the model {self.n_components_}.")
-        nothing = np.full((len(Z), self.n_features_in_), np.nan)
+        factors = check_array(X, ensure_min_features=0)
+        if factors.shape[1] != self.n_components_:
+            raise ValueError(f"X has {factors.shape[1]} factors, and the model {self.n_components_}.")
+        nothing = np.full((len(factors), self.n_features_in_), np.nan)
         names = getattr(self, "feature_names_in_", None)
         table = pd.DataFrame(nothing, columns=names) if self.is_frame_ else nothing
-        return self.columns_.put(self.model_.from_factors(Z), table)
+        return self.columns_.put(self.model_.from_factors(factors), table)
 
     def score_samples(self, X: Any) -> np.ndarray:
         """A lower bound of log p of each row, (n,), in nats and the units of X."""
