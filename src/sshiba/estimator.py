@@ -626,7 +626,7 @@ class SSHIBA(BaseEstimator):
 
         The way back from `transform`; covariates are at their mean.
         """
-        return Answers(fitted_of(self)).from_factors(np.asarray(z, dtype=np.float64))
+        return Answers(fitted_of(self)).from_factors(z)
 
     def sample(self, n: int = 1, random_state: int | None = None, covariates: Any = None) -> Any:
         """New rows from the posterior predictive: a dict of views; of one table a DataFrame, columns in its order.

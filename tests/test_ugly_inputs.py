@@ -1,0 +1,111 @@
+"""What the suites of torture/ found, each with the smallest data that show it."""
+
+import warnings
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pytest
+from commands import sshiba
+from samples import BITS, LABELS, NUMBERS, N, frame
+
+from sshiba import SSHIBA, Real, load
+
+FEW = {"max_iter": 5, "search": None, "random_state": 0}
+
+
+def fit(views: Any, /, **options: Any) -> SSHIBA:
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", UserWarning)
+        warnings.simplefilter("error", RuntimeWarning)
+        return SSHIBA(2, **{**FEW, **options}).fit(views)
+
+
+def test_columns_called_true_are_refused() -> None:
+    """pandas takes [True] for a mask of rows, and True for 1."""
+    for given in (frame().set_axis([True, "b", "c"], axis=1), {"x": frame().set_axis(["a", False, "c"], axis=1)}):
+        with pytest.raises(TypeError, match="column names must be text or numbers"):
+            fit(given)
+
+
+@pytest.mark.parametrize("order", [">f8", ">i4"])
+def test_numbers_of_another_byte_order_are_numbers(order: str) -> None:
+    given = np.round(NUMBERS * 100).astype(order)
+    expected = fit({"x": given.astype(float), "y": LABELS})
+    for foreign in (given, pd.DataFrame(given)):
+        found = fit({"x": foreign, "y": LABELS})
+        np.testing.assert_allclose(found.factors_, expected.factors_)
+        np.testing.assert_array_equal(np.asarray(found.impute({"x": foreign})["x"]), given)
+
+
+def test_labels_of_rows_of_one_and_two_levels_do_not_match() -> None:
+    two = pd.MultiIndex.from_arrays([range(N), range(N)])
+    with pytest.raises(ValueError, match="different numbers of levels"):
+        fit({"x": frame(), "y": frame().set_index(two), "z": BITS})
+
+
+def test_factors_of_another_shape_are_refused() -> None:
+    model = fit({"x": NUMBERS})
+    for z in (
+        None,
+        "x",
+        1.0,
+        [[1.0]] if model.n_components_ != 1 else [[1.0, 1.0]],
+        np.full((2, model.n_components_), np.nan),
+    ):
+        with pytest.raises(ValueError, match="rows by the"):
+            model.from_factors(z)
+
+
+def test_dask_beside_memory_is_scored_row_by_row() -> None:
+    da = pytest.importorskip("dask.array")
+    views = {"x": NUMBERS, "y": frame(NUMBERS[:, :2], "ab", range(N))}
+    model = fit(views)
+    lazy = {**views, "x": da.from_array(NUMBERS, chunks=(5, 3))}
+    np.testing.assert_allclose(model.score_samples(lazy), model.score_samples(views))
+    arrays = {"x": lazy["x"], "y": NUMBERS[:, :2]}
+    np.testing.assert_allclose(np.asarray(model.score_samples(arrays)), model.score_samples(views))
+    with pytest.raises(ValueError, match="draws need rows in memory"):
+        model.impute(arrays, n_draws=2)
+    with pytest.raises(ValueError, match="different numbers of rows"):
+        model.predict({"x": lazy["x"], "y": NUMBERS[:5, :2]})
+
+
+@pytest.mark.parametrize("unit", [1e-200, 1.0, 1e200])
+def test_margins_are_chosen_in_any_unit(unit: float) -> None:
+    skewed = np.exp(np.random.default_rng(0).normal(size=(60, 2)))
+    model = fit({"x": skewed * unit}, views={"x": Real(margin="auto")})
+    assert set(model.margins_["x"]["margin"]) == {"log"}
+
+
+def test_copies_of_mudata_do_not_warn() -> None:
+    mudata, anndata = pytest.importorskip("mudata"), pytest.importorskip("anndata")
+    with warnings.catch_warnings(action="ignore"):
+        given = mudata.MuData({"x": anndata.AnnData(NUMBERS.copy()), "y": anndata.AnnData(NUMBERS[:, :2] + 1)})
+    model = fit(given)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error", FutureWarning)
+        model.impute(given, return_std=True)
+
+
+def test_models_with_a_kernel_are_described(tmp_path: Path) -> None:
+    frame().assign(y=NUMBERS[:, 0] ** 2).to_csv(tmp_path / "t.csv", index_label="id")
+    views = ["--view", "x=a,b,c:real", "--view", "y=y:real", "--kernel", "x=rbf"]
+    done = sshiba("fit", "t.csv", "--index", "id", *views, "--max-time", 1, "-o", "m.sshiba", cwd=tmp_path)
+    assert done.returncode == 0, done.stderr
+    assert "kernel features" in sshiba("info", "m.sshiba", cwd=tmp_path).stdout
+    assert load(tmp_path / "m.sshiba").views_
+
+
+def test_long_texts_and_names_are_cut_in_messages(tmp_path: Path) -> None:
+    table = frame().astype(object)
+    table.iloc[3, 1] = "x" * 3000
+    table.to_csv(tmp_path / "t.csv", index_label="id")
+    done = sshiba("fit", "t.csv", "--index", "id", "-o", "m.sshiba", cwd=tmp_path)
+    assert done.returncode == 2
+    assert len(done.stderr) < 500, done.stderr
+    done = sshiba("fit", "y" * 300 + ".csv", "-o", "m.sshiba", cwd=tmp_path)
+    assert done.returncode == 2
+    assert "Errno" not in done.stderr
+    assert len(done.stderr) < 500, done.stderr
