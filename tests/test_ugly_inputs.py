@@ -47,13 +47,8 @@ def test_labels_of_rows_of_one_and_two_levels_do_not_match() -> None:
 
 def test_factors_of_another_shape_are_refused() -> None:
     model = fit({"x": NUMBERS})
-    for z in (
-        None,
-        "x",
-        1.0,
-        [[1.0]] if model.n_components_ != 1 else [[1.0, 1.0]],
-        np.full((2, model.n_components_), np.nan),
-    ):
+    k = model.n_components_
+    for z in (None, "x", 1.0, np.ones((1, k + 1)), np.full((2, k), np.nan)):
         with pytest.raises(ValueError, match="rows by the"):
             model.from_factors(z)
 
@@ -76,7 +71,15 @@ def test_dask_beside_memory_is_scored_row_by_row() -> None:
 def test_margins_are_chosen_in_any_unit(unit: float) -> None:
     skewed = np.exp(np.random.default_rng(0).normal(size=(60, 2)))
     model = fit({"x": skewed * unit}, views={"x": Real(margin="auto")})
-    assert set(model.margins_["x"]["margin"]) == {"log"}
+    assert set(model.margins_["x"].values()) == {"log"}
+
+
+def test_deviations_of_frames_where_training_had_arrays() -> None:
+    pl = pytest.importorskip("polars")
+    model = fit({"x": NUMBERS})
+    given = pl.DataFrame({name: NUMBERS[:, j] for j, name in enumerate("abc")})
+    filled, std = model.impute({"x": given}, return_std=True)
+    assert filled["x"].shape == std["x"].shape == NUMBERS.shape
 
 
 def test_copies_of_mudata_do_not_warn() -> None:

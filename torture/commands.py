@@ -1,4 +1,4 @@
-"""Every command with ugly files and options: it does its work, or exit code 2 and one sentence; nothing is half written."""
+"""Every command with ugly files and options: done, or exit code 2 and one sentence; nothing is half written."""
 
 from __future__ import annotations
 

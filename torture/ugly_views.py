@@ -1,4 +1,4 @@
-"""Ugly data: values of every type and scale, holes in every pattern, names and labels of every kind, in every container."""
+"""Ugly data: values of every type and scale, holes, names and labels of every kind, in every container."""
 
 from __future__ import annotations
 
@@ -287,7 +287,7 @@ def strange(rng: Rng, x: np.ndarray) -> Any:
     return pick(
         rng,
         [
-            *(None, 3, "text", "no-such-file.npy", b"", {}, [], [[]], (), set([1]), {"a": 1}, object(), iter([1, 2])),
+            *(None, 3, "text", "no-such-file.npy", b"", {}, [], [[]], (), {1}, {"a": 1}, object(), iter([1, 2])),
             *([[1, 2], [3]], [1, [2, 3]], x[None], x[:, :, None], np.float64(2.0), x[:0], x[:, :0], np.zeros((0, 0))),
             np.zeros(len(x), dtype=[("a", "f8"), ("b", "i4")]),
             np.zeros(x.shape, dtype="datetime64[s]"),
