@@ -101,6 +101,7 @@ def run_command(arguments: list[str], folder: Path) -> tuple[int, str]:
         os.dup2(os.open(os.devnull, os.O_RDONLY), 0)
         for place, path in ((1, heard), (2, said)):
             os.dup2(os.open(path, os.O_WRONLY | os.O_CREAT), place)
+        sys.stdout, sys.stderr = (os.fdopen(place, "w", encoding="utf-8") for place in (1, 2))
         os._exit(in_child(arguments))
     status = os.waitpid(process, 0)[1]
     return os.waitstatus_to_exitcode(status), said.read_text(encoding="utf-8", errors="replace")

@@ -25,6 +25,7 @@ from typing import Any
 
 ROOT = Path(__file__).parents[1]
 FAILED = "failed"
+STARTING = 30.0  # seconds: the first seed of a process waits for `prepare`
 FORK = multiprocessing.get_context("fork")
 
 
@@ -122,7 +123,7 @@ class Worker:
         self.pipe.send(seed)
 
     def overdue(self) -> bool:
-        return time.perf_counter() - self.began > self.suite.seconds + 30  # the first seed waits for `prepare`
+        return time.perf_counter() - self.began > self.suite.seconds + STARTING
 
     def result(self) -> Result:
         """That of its seed, or that the process ended with it."""
