@@ -1,5 +1,9 @@
 """What the suites of torture/ found, each with the smallest data that show it."""
 
+import base64
+import hashlib
+import json
+import re
 import warnings
 from pathlib import Path
 from typing import Any
@@ -8,9 +12,11 @@ import numpy as np
 import pandas as pd
 import pytest
 from commands import sshiba
+from safetensors.numpy import save as save_arrays
 from samples import BITS, LABELS, NUMBERS, N, frame
 
-from sshiba import SSHIBA, Real, load
+from sshiba import SSHIBA, ModelFileError, Real, load
+from torture.strangers import ARRAYS, JSON, packed, whole
 
 FEW = {"max_iter": 5, "search": None, "random_state": 0}
 
@@ -112,3 +118,76 @@ def test_long_texts_and_names_are_cut_in_messages(tmp_path: Path) -> None:
     assert done.returncode == 2
     assert "Errno" not in done.stderr
     assert len(done.stderr) < 500, done.stderr
+
+
+def test_formulas_are_escaped_for_spreadsheets(tmp_path: Path) -> None:
+    table = pd.DataFrame(NUMBERS, columns=["=a", "b", "c"]).assign(who=np.where(NUMBERS[:, 0] > 0, "=1+1", "@lo"))
+    table.index = pd.Index([f"+r{i}" for i in range(N)], name="-id")
+    table.loc["+r3", ["b", "who"]] = None
+    table.to_csv(tmp_path / "t.csv")
+    words = ["impute", "t.csv", "--index=-id", "--max-time", 1, "-o"]
+    assert sshiba(*words, "plain.csv", cwd=tmp_path).returncode == 0
+    assert sshiba(*words, "safe.csv", "--spreadsheet-safe", cwd=tmp_path).returncode == 0
+    plain, safe = (pd.read_csv(tmp_path / name, dtype=str) for name in ("plain.csv", "safe.csv"))
+    assert set(plain["who"]) == {"=1+1", "@lo"}
+    assert list(safe.columns) == ["'-id", "'=a", "b", "c", "who"]
+    assert set(safe["who"]) == {"'=1+1", "'@lo"}
+    assert safe["'-id"].tolist() == [f"'+r{i}" for i in range(N)]
+    assert safe["c"].tolist() == plain["c"].tolist()  # negative numbers stay numbers
+
+
+def test_scripts_of_the_report_are_named_by_their_hashes(tmp_path: Path) -> None:
+    pytest.importorskip("plotly")
+    model = fit(frame().rename(columns={"a": "</script><script>alert(1)</script>"}))
+    model.report(tmp_path / "r.html", title="<img src=x onerror=alert(1)>")
+    page = (tmp_path / "r.html").read_text(encoding="utf-8")
+    policy = re.search(r'Content-Security-Policy" content="([^"]*)"', page)[1]
+    scripts = re.findall(r"<script>(.*?)</script>", page, re.S)
+    assert len(scripts) == 2
+    for script in scripts:
+        assert base64.b64encode(hashlib.sha256(script.encode()).digest()).decode() in policy
+    assert "script-src 'unsafe-inline'" not in policy
+    assert "alert(1)</script>" not in page
+    assert "<img" not in page
+
+
+def forged(path: Path, header: dict[str, Any], arrays: dict[str, np.ndarray]) -> Path:
+    path.write_bytes(packed([(JSON, json.dumps(header).encode()), (ARRAYS, save_arrays(arrays))]))
+    return path
+
+
+def test_forged_models_are_refused(tmp_path: Path) -> None:
+    """Each was read, or ended in an error of another kind."""
+    _, raw, header, arrays, _ = whole()
+    path = tmp_path / "m.sshiba"
+    assert load(forged(path, header, arrays)).n_components_ > 0
+    for name, value in (
+        ("0.w_mean", np.nan),
+        ("factors", np.inf),
+        ("0.scale", 0.0),
+        ("0.b_var", -1.0),
+        ("3.tau.rate", -1),
+    ):
+        spoilt = {**arrays, name: arrays[name].copy()}
+        spoilt[name].reshape(-1)[0] = value
+        with pytest.raises(ModelFileError, match="numbers that cannot be"):
+            load(forged(path, header, spoilt))
+    kernel = [{**twin, "kernel": "odd"} for twin in header["twins"]]
+    for changed in ({"n_rows": float("inf")}, {"version": 0}, {"version": [0] * 5000}, {"twins": kernel}):
+        with pytest.raises(ModelFileError) as caught:
+            load(forged(path, {**header, **changed}, arrays))
+        assert len(str(caught.value)) < 1000
+    encrypted = bytearray(raw)
+    encrypted[6] |= 1
+    encrypted[raw.rindex(b"PK\x01\x02") + 8] |= 1
+    path.write_bytes(encrypted)
+    with pytest.raises(ModelFileError):
+        load(path)
+
+
+def test_a_loaded_model_answers_to_the_last_bit(tmp_path: Path) -> None:
+    """Weights lay in another order in memory than in a file, and products differed in the last digit."""
+    model, raw, _, _, views = whole()
+    (tmp_path / "m.sshiba").write_bytes(raw)
+    given = {name: views[name] for name in ("x", "k", "batch")}
+    np.testing.assert_array_equal(load(tmp_path / "m.sshiba").transform(given), model.transform(given))
