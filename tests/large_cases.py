@@ -41,7 +41,7 @@ def done(*words: object) -> Result:
 
 def refused(*words: object) -> str:
     result = run(*words)
-    assert result.exit_code == 1, (result.output, result.exception)
+    assert result.exit_code == 2, (result.output, result.exception)
     lines = [line for line in result.output.splitlines() if line.startswith("Error: ")]
     assert len(lines) == 1, result.output
     return lines[0]

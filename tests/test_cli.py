@@ -113,7 +113,7 @@ def test_a_target_is_used_only_on_request_and_unseen_labels_are_missing(folder: 
     assert done.returncode == 0, done.stderr
     assert "'x' unseen in training" in done.stderr
     refused = sshiba("transform", "model.sshiba", "-", "--index", "patient", "--unseen", "error", stdin=new, cwd=folder)
-    assert refused.returncode == 1
+    assert refused.returncode == 2
 
 
 def test_own_views_and_several_files(folder: Path) -> None:
@@ -161,7 +161,7 @@ def test_stability(folder: Path) -> None:
     assert list(table.columns) == ["factor", "mean", "low", "high", "stable"]
     assert len(table) == load(folder / "model.sshiba").n_components_
     done = sshiba("stability", "model.sshiba", "new.csv", "-n", 2, cwd=folder)
-    assert done.returncode == 1
+    assert done.returncode == 2
     assert "not the data of the fit" in done.stderr
 
 
@@ -176,7 +176,7 @@ def test_report(folder: Path, tmp_path: Path) -> None:
     assert "<title>m</title>" in page
     assert "of the seen cells were hidden" in page
     done = sshiba("report", "m.sshiba", "-o", "r.html", cwd=tmp_path)
-    assert done.returncode == 1
+    assert done.returncode == 2
     assert "exists" in done.stderr
     done = sshiba("report", "m.sshiba", "-o", "r.pdf", cwd=tmp_path)
     assert "ending" in done.stderr
@@ -327,7 +327,7 @@ def answers(folder: Path, before: dict[str, bytes]) -> dict[str, subprocess.Comp
 @pytest.mark.parametrize("case", CASES)
 def test_what_is_wrong_is_said_in_one_sentence(answers: dict, case: str, folder: Path) -> None:
     done = answers[case]
-    assert done.returncode == 1, (done.stdout, done.stderr)
+    assert done.returncode == 2, (done.stdout, done.stderr)
     assert CASES[case][1] in done.stderr
     assert "Traceback" not in done.stderr
     lines = [line for line in done.stderr.splitlines() if line.startswith("Error: ")]

@@ -369,7 +369,7 @@ def test_the_command(table: pd.DataFrame, tmp_path: Path) -> None:
     assert "covariates: batch (3 labels), age" in done.stderr
     table.drop(columns="age").head(3).to_csv(tmp_path / "new.csv", index=False)
     refused = sshiba_command("transform", "m.sshiba", "new.csv", cwd=tmp_path)
-    assert refused.returncode == 1
+    assert refused.returncode == 2
     assert "'age' are missing" in refused.stderr
     assert "--covariates-at-mean" in refused.stderr
     found = sshiba_command("transform", "m.sshiba", "new.csv", "--covariates-at-mean", cwd=tmp_path)

@@ -228,7 +228,7 @@ def test_what_is_wrong_with_a_device_is_said_in_one_sentence(tmp_path: Any) -> N
     assert device_or_host("cuda:99") is HOST
     pd.DataFrame(tables("none")["x"]).to_csv(tmp_path / "x.csv", index=False)
     done = sshiba("fit", "x.csv", "--device", "cuda:99", "-o", "m.sshiba", cwd=tmp_path)
-    assert done.returncode == 1
+    assert done.returncode == 2
     assert "device='cuda:99'" in done.stderr
     assert "Traceback" not in done.stderr
     done = sshiba("fit", "x.csv", "--device", "cpu", "--components", 4, "-o", "m.sshiba", cwd=tmp_path)

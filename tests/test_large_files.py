@@ -315,7 +315,7 @@ def test_a_fit_whose_rows_are_lost_is_saved_and_goes_on(
         patched.setattr(Expectation, "__call__", after(2, lambda: shrink(given), lambda *_: None))
         words = ["fit", given, *index(name), "--components", 3, "--max-memory", SMALL]
         result = run(*words, "-o", made)
-    assert result.exit_code == 1
+    assert result.exit_code == 2
     assert result.output.count("Error: ") == 1
     assert "shrank while it was being read" in result.output
     assert f"--resume {made}" in result.output

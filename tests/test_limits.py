@@ -350,7 +350,7 @@ def test_command(tmp_path: Path) -> None:
         ("a=x,", "'x' is no number"),
     ):
         done = sshiba("fit", data, "--out", tmp_path / "m", f"--limits={option}")
-        assert done.returncode == 1
+        assert done.returncode == 2
         assert message in done.stderr
 
 

@@ -326,7 +326,7 @@ def test_command(tmp_path: Path) -> None:
     assert "nearer to normal on another scale: --margin auto may predict them better" in done.stderr
     for option, message in (("cube", "write KIND or COLUMN=KIND"), ("z=log", "no column 'z'")):
         done = sshiba("fit", data, "--out", tmp_path / "m", f"--margin={option}")
-        assert done.returncode == 1
+        assert done.returncode == 2
         assert message in done.stderr
 
 

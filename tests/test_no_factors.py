@@ -305,5 +305,5 @@ def test_the_command(tmp_path: Path) -> None:
     assert done.returncode == 0, done.stderr
     assert "0 factors; converged" in done.stderr
     done = sshiba("stability", "m.sshiba", "noise.csv", cwd=tmp_path)
-    assert done.returncode == 1
+    assert done.returncode == 2
     assert done.stderr.strip() == "Error: the model has no factors."

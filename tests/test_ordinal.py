@@ -260,7 +260,7 @@ def test_command_refuses(option: str, message: str, tmp_path: Path) -> None:
     data = tmp_path / "data.csv"
     words(numbers()).assign(x=1.5).to_csv(data, index=False)
     done = sshiba("fit", data, "--out", tmp_path / "m", "--view=numbers=x:real", option)
-    assert done.returncode == 1
+    assert done.returncode == 2
     assert message in done.stderr
 
 

@@ -386,7 +386,7 @@ def test_the_command_writes_a_page_and_goes_on_where_it_was(small_folder: Path, 
 
 def test_without_data_the_command_says_what_to_do(tmp_path: Path) -> None:
     done = sshiba("reproduce", "aviris", "--quick", "--out", str(tmp_path / "out"), data=tmp_path)
-    assert done.returncode == 1
+    assert done.returncode == 2
     assert "put indian_pines_200.npz into a folder" in done.stderr
     assert "Traceback" not in done.stderr
     assert sshiba("reproduce", "nothing", data=tmp_path).returncode == 2

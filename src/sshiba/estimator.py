@@ -35,7 +35,7 @@ from .data.schema import Schema
 from .data.types import View
 from .engines import Rows, make_rows
 from .files.atomic import check_place
-from .files.model_file import load_model, save_model
+from .files.model_file import ModelFileError, load_model, save_model
 from .files.mofa import write_mofa
 from .files.stored_labels import same_labels
 from .fitted.annotating import write_to
@@ -666,7 +666,7 @@ class SSHIBA(BaseEstimator):
 
         The way back from `transform`; covariates are at their mean.
         """
-        return Answers(fitted_of(self)).from_factors(np.asarray(z, dtype=np.float64))
+        return Answers(fitted_of(self)).from_factors(z)
 
     def sample(self, n: int = 1, random_state: int | None = None, covariates: Any = None, *, views: Any = None) -> Any:
         """New rows from the posterior predictive: a dict of views; of one table a DataFrame, columns in its order.
@@ -770,6 +770,9 @@ def _changed(what: str, before: Any, now: Any) -> str:
 def load(path: str | Path) -> SSHIBA:
     """Read a model that `SSHIBA.save` wrote; it predicts the same to the last bit."""
     fit = load_model(path)
-    model = SSHIBA(views=fit.schema.view_options, **fit.settings)
-    model._keep(fit)
+    try:
+        model = SSHIBA(views=fit.schema.view_options, **fit.settings)
+        model._keep(fit)
+    except (KeyError, TypeError, ValueError, IndexError, AttributeError, OverflowError) as error:
+        raise ModelFileError(f"{str(path)!r} is not a consistent SSHIBA model: {error!r}.") from error
     return model

@@ -31,6 +31,7 @@ from .arguments import (
     ModelFile,
     NewTables,
     Out,
+    SpreadsheetSafe,
     Tables,
     Unseen,
     UnseenLabels,
@@ -187,6 +188,7 @@ def impute(
     fit_rows: Annotated[int, typer.Option(min=100, help="Rows that are fitted of a text file over 200 MB.")] = 20_000,
     at_mean: AtMean = False,
     unseen: Unseen = UnseenLabels.missing,
+    safe: SpreadsheetSafe = False,
     force: Force = False,
 ) -> None:
     """Fill the holes of a table; everything that was seen stays as it is.
@@ -239,6 +241,7 @@ def predict(
     ] = False,
     at_mean: AtMean = False,
     unseen: Unseen = UnseenLabels.missing,
+    safe: SpreadsheetSafe = False,
     force: Force = False,
 ) -> None:
     """Predict a column or view of new rows from whatever else is known of them; its own values are not looked at."""
@@ -276,6 +279,7 @@ def transform(
     out: Out = "-",
     at_mean: AtMean = False,
     unseen: Unseen = UnseenLabels.missing,
+    safe: SpreadsheetSafe = False,
     force: Force = False,
 ) -> None:
     """The factors of new rows."""

@@ -16,6 +16,7 @@ from typer.core import TyperCommand, TyperGroup
 from ..data.types import VIEW_TYPES
 from ..estimator import SSHIBA
 from ..files.formats import ENDINGS
+from ..files.growing import spreadsheet_safe
 from ..files.reading_options import DATES, Reading
 from ..fitted.search import KEEP
 from .column_options import (
@@ -53,6 +54,14 @@ Unseen = Annotated[
 AtMean = Annotated[
     bool,
     typer.Option("--covariates-at-mean", help="Covariates that the files lack are taken at their mean."),
+]
+SpreadsheetSafe = Annotated[
+    bool,
+    typer.Option(
+        "--spreadsheet-safe",
+        help="In text files, cells that a spreadsheet would run as formulas (= + - @) begin with an apostrophe.",
+        callback=lambda given: (spreadsheet_safe.set(bool(given)), given)[1],
+    ),
 ]
 Force = Annotated[bool, typer.Option("--force", help="Overwrite files.")]
 

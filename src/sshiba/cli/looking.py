@@ -19,7 +19,7 @@ from ..files.opening import limit_for_checks, open_data, values_of
 from ..files.reading_options import Reading
 from ..files.writing import check_target, write
 from .app import app, plainly
-from .arguments import Command, Fitting, Force, ModelFile, TableOut, Tables, expanded
+from .arguments import Command, Fitting, Force, ModelFile, SpreadsheetSafe, TableOut, Tables, expanded
 from .parts import say_long
 from .steps import read_again
 from .terminal import describe, print_scores, print_table, say
@@ -135,6 +135,7 @@ def report(
 def export(
     model: ModelFile,
     out: Annotated[Path, typer.Option("--out", "-o", help="Folder to write; it is made if there is none.")],
+    safe: SpreadsheetSafe = False,
     force: Force = False,
 ) -> None:
     """Factors, weights, variance explained and noise of a model as CSV files."""

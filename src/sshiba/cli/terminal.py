@@ -19,7 +19,7 @@ from rich.table import Table
 from sklearn.exceptions import ConvergenceWarning
 
 from ..data.advice import AdvisedError, Problem, Remedy
-from ..data.wording import counted
+from ..data.wording import counted, quoted
 from ..datasets import DatasetError
 from ..estimator import SSHIBA
 from ..files.model_file import ModelFileError
@@ -106,7 +106,7 @@ def say(words: str) -> None:
 
 @contextmanager
 def plain_errors(debugging: bool = False) -> Iterator[None]:
-    """Errors that users can correct in one line, exit code 1; any other is a bug and keeps its traceback."""
+    """Errors that users can correct in one line, exit code 2; any other is a bug and keeps its traceback."""
     try:
         yield
     except BrokenPipeError:  # the reader of standard output has had enough
@@ -120,9 +120,11 @@ def plain_errors(debugging: bool = False) -> Iterator[None]:
         if debugging:
             raise
         said = error.said(options_here()) if isinstance(error, AdvisedError) else str(error)
+        if isinstance(error, OSError) and error.strerror:  # of the system: without its number
+            said = f"{quoted(error.filename)}: {error.strerror}." if error.filename else f"{error.strerror}."
         words = " ".join(said.split()) or type(error).__name__
         errors.print(f"Error: {words}", markup=False, highlight=False, soft_wrap=True, style="red")
-        raise typer.Exit(1) from None
+        raise typer.Exit(2) from None
 
 
 def show_warning(message: Warning | str, category: type[Warning], *_: Any, **__: Any) -> None:
@@ -144,7 +146,9 @@ class Expectation:
 def describe(model: SSHIBA, console: Console) -> None:
     """Views, sizes, what the factors explain, and how the fit went."""
     table = views_table(model.fitted_)
-    sizes = [coding.size_in_words for coding in model.fitted_.schema.codings.values()]
+    schema = model.fitted_.schema
+    sizes = [coding.size_in_words for coding in schema.codings.values()]
+    sizes += [counted(twin.width, "feature") for twin in schema.twins.values()]
     shares = {column: table[column].map("{:.1%}".format) for column in ("missing", "explained")}
     how = "converged" if model.converged_ else "not converged"
     rows, factors = counted(len(model.fitted_.index), "row"), counted(model.n_components_, "factor")

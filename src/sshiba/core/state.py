@@ -214,7 +214,9 @@ class Posterior:
         for view in self.views:
             cov = replace(view.w_cov, basis=view.w_cov.basis[:, places, :] * signs[:, None])
             alpha = Gamma(view.alpha.shape[order], view.alpha.rate[order])
-            weights = {"w_mean": view.w_mean[:, places] * signs, "w_second": view.w_second[:, places]}
+            # `take` keeps rows together in memory, as a file does: products are then the same to the last bit
+            mean, second = (np.take(array, places, axis=1) for array in (view.w_mean, view.w_second))
+            weights = {"w_mean": mean * signs, "w_second": second}
             views.append(replace(view, **weights, w_cov=cov, alpha=alpha))
         return Posterior(tuple(views), Gamma(self.activity.shape[:, order], self.activity.rate[:, order]))
 

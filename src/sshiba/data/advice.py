@@ -7,6 +7,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from enum import StrEnum
 
+from .wording import LONGEST
+
 
 class Remedy(StrEnum):
     """What a user can do. The value is said in Python; `cli.terminal.OPTIONS` names the option that does the same."""
@@ -56,7 +58,7 @@ class Problem:
 
     def said(self, words: Mapping[Remedy, str]) -> str:
         """In one sentence without its full stop; `words` are used in place of Python's, empty ones are left out."""
-        example = shlex.quote(self.example) if self.example else ""
+        example = shlex.quote(self.example) if len(self.example) in range(1, LONGEST) else "TEXT" * bool(self.example)
         done = (words.get(remedy, remedy.value).format(example=example).rstrip() for remedy in self.remedies)
         return ": ".join(filter(None, [self.what, ", or ".join(dict.fromkeys(filter(None, done)))]))
 

@@ -32,6 +32,7 @@ def align(tables: Mapping[str, Table], training: bool) -> tuple[pd.Index, RowPla
     if not indexed:
         return pd.RangeIndex(next(iter(arrays.values()))), dict.fromkeys(arrays)
     union = next(iter(indexed.values()))
+    _check_levels(indexed)
     if arrays:
         return rows_to_follow(indexed, arrays), dict.fromkeys(tables)
     if all(union.equals(index) for index in indexed.values()):  # nothing to match: labels may repeat
@@ -73,8 +74,20 @@ def _seem_to_be_the_same(index: pd.Index, other: pd.Index) -> bool:
     return 2 * shared <= fewer or (len(index) == len(other) and shared < fewer)
 
 
+def _check_levels(indexed: Mapping[str, pd.Index]) -> None:
+    levels = {name: index.nlevels for name, index in indexed.items()}
+    if len(set(levels.values())) > 1:
+        listed = ", ".join(f"{name!r} has {n}" for name, n in levels.items())
+        raise ValueError(
+            f"row labels of different numbers of levels, {listed}, cannot be matched: give all views the same index."
+        )
+
+
 def _check_array_lengths(tables: Mapping[str, Table]) -> None:
-    lengths = {name: table.n_rows for name, table in tables.items() if not table.has_index}
+    check_same_length({name: table.n_rows for name, table in tables.items() if not table.has_index})
+
+
+def check_same_length(lengths: Mapping[str, int]) -> None:
     if len(set(lengths.values())) > 1:
         listed = ", ".join(f"{name!r} has {n}" for name, n in lengths.items())
         what = f"views with different numbers of rows, {listed}, while arrays are matched row by row"

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import logging
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager, nullcontext
 from typing import Any
 
 import numpy as np
@@ -171,12 +172,27 @@ def mudata_of_deviations(given: Any, tables: Mapping[str, pd.DataFrame]) -> Any:
     """A MuData whose matrices are the standard deviations of what was filled in."""
     import mudata
 
-    return mudata.MuData({name: Annotated().deviations(tables[name], part) for name, part in given.mod.items()})
+    with pulling_columns():
+        return mudata.MuData({name: Annotated().deviations(tables[name], part) for name, part in given.mod.items()})
 
 
 def _copy(data: Any) -> Any:
     """In memory, also of what is read from a file as it is needed."""
-    return data.to_memory() if data.isbacked else data.copy()
+    with pulling_columns() if is_mudata(data) else nullcontext():
+        return data.to_memory() if data.isbacked else data.copy()
+
+
+@contextmanager
+def pulling_columns() -> Iterator[None]:
+    """mudata's own default, said aloud: where nobody says it, each MuData that is made warns of another one to come."""
+    from mudata import set_options
+
+    aloud = set_options(pull_on_update=True)
+    said = aloud.opts["pull_on_update"]
+    with aloud:
+        if said is not None:  # by the user
+            set_options(pull_on_update=said)
+        yield
 
 
 def _fill_matrix(data: Any, table: pd.DataFrame | pd.Series) -> None:

@@ -180,7 +180,9 @@ def _deviations(found: Any, given: Any) -> Any:
     if (is_anndata(given) or is_matrix(given)) and isinstance(found, dict):
         return _deviations(found[MATRIX], given)
     library = library_of(given)
-    return found if library is None else library.deviations(found, given)
+    if library is None or isinstance(found, np.ndarray):  # of a view that was an array in training
+        return found
+    return library.deviations(found, given)
 
 
 def _each(found: Any, change: Callable[[Any], Any]) -> Any:

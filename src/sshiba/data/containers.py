@@ -147,6 +147,7 @@ def read_table(value: Any, name: str, allow_no_rows: bool = False) -> Table:
     else:
         table = _read_array(value, name)
     _check_labels(table.frame, name)
+    table = replace(table, frame=native(table.frame))
     frame, markers = without_markers(table.frame)
     table = replace(table, frame=frame, markers=markers) if markers else table
     if any(isinstance(dtype, pd.SparseDtype) for dtype in table.frame.dtypes):
@@ -161,6 +162,18 @@ def read_table(value: Any, name: str, allow_no_rows: bool = False) -> Table:
             "Leave the view out, or give it data."
         )
     return table
+
+
+def native(frame: pd.DataFrame) -> pd.DataFrame:
+    """The frame with numbers in the byte order of this machine, the only one that pandas can count in."""
+    foreign = {
+        place: dtype.newbyteorder("=")
+        for place, dtype in enumerate(frame.dtypes)
+        if isinstance(dtype, np.dtype) and not dtype.isnative
+    }
+    if not foreign:
+        return frame
+    return frame.set_axis(range(frame.shape[1]), axis=1).astype(foreign).set_axis(frame.columns, axis=1)
 
 
 def _read_sparse(value: Any, name: str) -> Table:
@@ -221,10 +234,14 @@ def _check_labels(frame: pd.DataFrame, name: str) -> None:
     if not frame.columns.is_unique:
         twice = frame.columns[frame.columns.duplicated()].unique()
         raise ValueError(f"view {name!r}: duplicate column names {first_few(twice)}. Rename or drop them.")
+    refuse_odd_names(frame, f"view {name!r}: ")
+
+
+def refuse_odd_names(frame: pd.DataFrame, whose: str = "") -> None:
     odd = [column for column in frame.columns if not _is_plain(column)]
     if odd:
         raise TypeError(
-            f"view {name!r}: column names must be text or numbers, not {first_few(odd)}. Rename them, e.g. "
+            f"{whose}column names must be text or numbers, not {first_few(odd)}. Rename them, e.g. "
             "frame.columns = frame.columns.astype(str)."
         )
 
@@ -240,7 +257,8 @@ def check_unique_rows(index: pd.Index, name: str) -> None:
 def _is_plain(label: Any) -> bool:
     if isinstance(label, tuple):
         return all(_is_plain(part) for part in label)
-    return isinstance(label, str | int | float | np.integer | np.floating | np.bool_)
+    is_bool = isinstance(label, bool | np.bool_)  # pandas takes a list of them for a mask, and True for 1
+    return isinstance(label, str | int | float | np.integer | np.floating) and not is_bool
 
 
 def match_columns(table: Table, coding: Coding, name: str, beside: bool = False) -> pd.DataFrame:

@@ -9,6 +9,8 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
+from .alignment import check_same_length
+
 
 def is_collection(value: Any) -> bool:
     """Is it an array or a frame of Dask?"""
@@ -42,11 +44,14 @@ class Partitions:
         if is_frame(self.first):
             self.lengths = [np.nan] * self.first.npartitions
         else:
-            self.first = self.first.compute_chunk_sizes() if np.isnan(self.first.shape[0]) else self.first
+            self.first = _with_length(self.first)
             self.lengths = self.first.chunks[0]
 
     def parts(self) -> list[dict[str, Any]]:
         """What each partition has of each view, as Dask knows it."""
+        if not is_frame(self.first):
+            lengths = {name: int(_with_length(view).shape[0]) for name, view in self.views.items()}
+            check_same_length(lengths)
         columns = {name: self._parts(view) for name, view in self.views.items()}
         return [dict(zip(columns, row)) for row in zip(*columns.values())]
 
@@ -54,7 +59,7 @@ class Partitions:
         if is_frame(view):
             return view.to_delayed()
         if is_collection(view):
-            view = view.compute_chunk_sizes() if np.isnan(view.shape[0]) else view
+            view = _with_length(view)
             rows = {0: self.lengths, 1: -1} if view.ndim == 2 else {0: self.lengths}
             return list(view.rechunk(rows).to_delayed().ravel())
         starts = [0, *accumulate(int(n) for n in self.lengths)]
@@ -63,6 +68,10 @@ class Partitions:
     def empty(self) -> dict[str, Any]:
         """The form of all views, without a row."""
         return {name: _empty(view) for name, view in self.views.items()}
+
+
+def _with_length(view: Any) -> Any:
+    return view.compute_chunk_sizes() if np.isnan(view.shape[0]) else view
 
 
 def _empty(view: Any) -> Any:

@@ -102,7 +102,7 @@ class Tried:
     def log_likelihood(self) -> np.ndarray:
         """Of each column, (D,); −inf where it cannot be transformed."""
         found = cut_likelihood(self.measured, self.low, self.high) + self.log_slopes
-        return np.where(self.allowed, found, -np.inf)
+        return np.where(self.allowed & np.isfinite(found), found, -np.inf)
 
 
 def cut_likelihood(measured: NumberSummary, low: NumberSummary, high: NumberSummary) -> np.ndarray:
@@ -111,11 +111,13 @@ def cut_likelihood(measured: NumberSummary, low: NumberSummary, high: NumberSumm
     It starts from all values as they are: there may be none inside the limits.
     """
     every = measured + low + high
-    n, mean = measured.n, np.where(measured.n > 0, measured.mean, every.mean)
-    var, spread = (np.maximum(own.std**2, 1e-300) for own in (measured, every))
-    mu, sd = every.mean, np.sqrt(spread)
+    unit = np.where(every.std > 0, every.std, 1.0)  # in which squares neither overflow nor vanish
+    means = {own: own.mean / unit for own in (measured, low, high, every)}
+    n, mean = measured.n, np.where(measured.n > 0, means[measured], means[every])
+    var, spread = (np.maximum((own.std / unit) ** 2, 1e-300) for own in (measured, every))
+    mu, sd = means[every], np.sqrt(spread)
     total = np.maximum(n + low.n + high.n, 1)
-    sides = [(side.n, np.where(side.n > 0, side.mean, mean), sign) for side, sign in ((low, 1.0), (high, -1.0))]
+    sides = [(side.n, np.where(side.n > 0, means[side], mean), sign) for side, sign in ((low, 1.0), (high, -1.0))]
     for _ in range(ROUNDS if (low.n + high.n).any() else 0):
         parts = [(n, mean, var)]
         for count, edge, sign in sides:
@@ -124,7 +126,7 @@ def cut_likelihood(measured: NumberSummary, low: NumberSummary, high: NumberSumm
             parts.append((count, mu - sign * sd * rho, sd**2 * np.maximum(1 - a * rho - rho**2, 0.0)))
         mu = sum(count * own for count, own, _ in parts) / total
         sd = np.sqrt(np.maximum(sum(c * (v + (m - mu) ** 2) for c, m, v in parts) / total, 1e-300))
-    found = -0.5 * n * (np.log(2 * np.pi) + 2 * np.log(sd) + (var + (mean - mu) ** 2) / sd**2)
+    found = -0.5 * n * (np.log(2 * np.pi) + 2 * (np.log(sd) + np.log(unit)) + (var + (mean - mu) ** 2) / sd**2)
     return found + sum(np.where(c > 0, c * log_ndtr(s * (e - mu) / sd), 0.0) for c, e, s in sides)
 
 
@@ -206,6 +208,8 @@ def choose_margins(learned: MarginSummary) -> tuple[list[Margin], list[tuple[int
         if kind == "auto" or not possible:
             possible.append(Margin())
         best = max(possible, key=lambda margin: scores[margin][d] - (price[margin][d] if kind == "auto" else 0.0))
+        if kind == "auto" and not np.isfinite(scores[best][d]):  # no digits are left on any scale
+            best = Margin()
         if not np.isfinite(scores[best][d]) and best.kind != "none":
             refused.append((d, best.kind))
         top = float(learned.tried[best].largest[d] + learned.tried[best].every.std[d])

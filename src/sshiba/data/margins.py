@@ -50,9 +50,11 @@ class Margin:
 
     def allowed(self, x: np.ndarray) -> np.ndarray:
         """Which values it can transform; missing ones count."""
-        with np.errstate(invalid="ignore"):
+        with np.errstate(invalid="ignore", divide="ignore"):
             if self.kind == "logit":
                 return np.isnan(x) | ((x > 0) & (x < 1))
+            if self.kind == "box-cox" and self.power:  # powers that would overflow are none
+                return np.isnan(x) | ((x > 0) & (self.power * np.log(x) < 700.0))
             if self.kind in ("log", "box-cox"):
                 return np.isnan(x) | (x > 0)
         return np.ones(x.shape, dtype=bool)

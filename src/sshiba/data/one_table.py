@@ -15,6 +15,7 @@ import pandas as pd
 from .advice import DataError, DataWarning, Problem
 from .cells import column_kind
 from .coding import Coding, plain_names
+from .containers import refuse_odd_names
 from .covariates import ENTRY, columns_named, refuse_name
 from .limits import Limits
 from .markers import tell_markers, without_markers
@@ -117,6 +118,7 @@ def _check_columns(frame: pd.DataFrame) -> None:
     twice = frame.columns[frame.columns.duplicated()]
     if len(twice):
         raise ValueError(f"there are several columns of the name {first_few(twice.unique())}. Rename them.")
+    refuse_odd_names(frame)
 
 
 def _part(frame: pd.DataFrame, columns: list) -> Any:

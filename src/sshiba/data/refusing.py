@@ -10,6 +10,7 @@ from .advice import Problem, Remedy
 from .cells import column_kind, looks_numeric
 from .dates import are_dates
 from .spellings import holds_yes_no
+from .wording import quoted
 
 MARKED_NUMBER = r"^\s*[-+]?[$€£¥]?\s?\d[\d.,'’ ]*[$€£¥%]?\s*$"  # 1,138.3 or $5 or -3 %
 MOST_LEVELS = 50  # text of more is no category
@@ -53,7 +54,9 @@ def _refused_text(values: pd.Series, n_distinct: int) -> Problem | None:
     words = texts[pd.to_numeric(texts, errors="coerce").isna() & ~texts.str.match(MARKED_NUMBER).astype(bool)]
     if 0 < len(words) < len(values) and 2 * words.nunique() <= n_distinct:
         most = words.value_counts()
-        what = f"mixes numbers and text: {most.index[0]!r} in {most.iloc[0]:,} of {len(values):,} cells is no number"
+        what = (
+            f"mixes numbers and text: {quoted(most.index[0])} in {most.iloc[0]:,} of {len(values):,} cells is no number"
+        )
         return Problem(what, (Remedy.MISSING, Remedy.LEAVE_OUT), most.index[0])
     if n_distinct <= 2:
         return None

@@ -8,11 +8,15 @@ from typing import Any
 
 import numpy as np
 
+LONGEST = 60  # characters of a name or value that are shown
+
 
 def quoted(label: Any) -> str:
-    """A row label, column name or value as the user would write it."""
+    """A row label, column name or value as the user would write it; of long ones the beginning."""
     if isinstance(label, np.generic):
         label = label.item()
+    if isinstance(label, str | bytes) and len(label) > LONGEST:
+        return f"{label[:LONGEST]!r}..."
     return repr(label) if isinstance(label, str | int | float | tuple | bytes) else str(label)
 
 

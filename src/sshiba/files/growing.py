@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import gzip
+import re
 import sys
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from contextvars import ContextVar
 from dataclasses import replace
 from typing import Any
 
@@ -18,6 +20,8 @@ from .formats import IN_PARTS, STREAM, FileError, ending_of, needing, separator_
 from .text_files import Dialect
 
 Add = Callable[[pd.DataFrame], None]
+spreadsheet_safe: ContextVar[bool] = ContextVar("spreadsheet_safe", default=False)  # do texts that are formulas stay?
+FORMULA = re.compile(r"[=+\-@\t\r](?![\d.,]+(e[+-]?\d+)?\s*%?$)", re.IGNORECASE)  # and no number
 
 
 @contextmanager
@@ -155,6 +159,7 @@ def _adder(file: Any, form: Dialect) -> Add:
     def add(frame: pd.DataFrame) -> None:
         nonlocal started, encoding
         frame = frame.rename(columns=str)
+        frame = without_formulas(frame) if spreadsheet_safe.get() else frame
         if form.short_header and frame.columns[0] == "":
             frame = frame.set_index("")
         text = (_in_quotes if form.quotes.cells else _plainly)(frame, form, form.header and not started)
@@ -168,6 +173,22 @@ def _adder(file: Any, form: Dialect) -> Add:
         started = True
 
     return add
+
+
+def without_formulas(frame: pd.DataFrame) -> pd.DataFrame:
+    """Texts that a spreadsheet would run, = + - @ and what follows, begin with an apostrophe; numbers stay."""
+    frame = frame.rename(columns=_as_text)
+    for j, dtype in enumerate(frame.dtypes):
+        if not is_numeric_dtype(dtype):
+            cells = [_as_text(cell) if isinstance(cell, str) else cell for cell in frame.iloc[:, j]]
+            frame.isetitem(j, np.array([*cells, None], dtype=object)[:-1])
+    if isinstance(frame.index, pd.RangeIndex):
+        return frame
+    return frame.rename(index=_as_text).rename_axis(index=None if frame.index.name is None else _as_text)
+
+
+def _as_text(cell: Any) -> Any:
+    return f"'{cell}" if isinstance(cell, str) and FORMULA.match(cell) else cell
 
 
 def _plainly(frame: pd.DataFrame, form: Dialect, header: bool) -> str:

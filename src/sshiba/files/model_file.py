@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import json
+import lzma
 import zipfile
+import zlib
 from collections.abc import Mapping
 from dataclasses import asdict, fields
 from pathlib import Path
@@ -21,8 +23,9 @@ from ..data.covariates import Covariate, Covariates
 from ..data.levels import Levels
 from ..data.margins import Margin
 from ..data.schema import Schema
-from ..data.twins import Twin, kernel_name
+from ..data.twins import Twin, check_kernel, kernel_name
 from ..data.types import VIEW_TYPES, View
+from ..data.wording import quoted
 from ..fitted.fitted import Fitted
 from ..fitted.residuals import SCORES
 from ..fitted.search import Candidate, Search
@@ -63,20 +66,28 @@ def load_model(path: str | Path) -> Fitted:
             header = json.loads(archive.read(JSON_NAME))
             if not isinstance(header, dict) or header.get("format") != FORMAT:
                 raise ModelFileError(f"{str(path)!r} is not a SSHIBA model.")
-            if not isinstance(header.get("version"), int) or header["version"] > VERSION:
+            version = header.get("version")
+            if not isinstance(version, int) or version < 1:
+                raise ModelFileError(f"{str(path)!r} has no version of its format; it is not a SSHIBA model.")
+            if version > VERSION:
                 raise ModelFileError(
                     f"{str(path)!r} was written by a newer version of SSHIBA "
-                    f"(file version {header.get('version')}, this one reads up to {VERSION}): upgrade to read it."
+                    f"(file version {quoted(version)}, this one reads up to {VERSION}): upgrade to read it."
                 )
             arrays = load_arrays(archive.read(ARRAYS_NAME))
+        check_values(arrays)
         return unpack(header, arrays)
-    except ModelFileError:
-        raise
+    except ModelFileError as error:
+        if str(path) in str(error):
+            raise
+        raise ModelFileError(f"{str(path)!r} is not a consistent SSHIBA model: {error}.") from error
     except zipfile.BadZipFile as error:
         raise ModelFileError(f"{str(path)!r} is not a SSHIBA model, or is cut off: {error}.") from error
     except (SafetensorError, json.JSONDecodeError, UnicodeDecodeError, EOFError, OSError, RecursionError) as error:
         raise ModelFileError(f"{str(path)!r} is damaged: {error}.") from error
-    except (KeyError, TypeError, ValueError, IndexError, AttributeError) as error:
+    except (RuntimeError, NotImplementedError, zlib.error, lzma.LZMAError) as error:  # encrypted, or packed otherwise
+        raise ModelFileError(f"{str(path)!r} cannot be unpacked; it is not a SSHIBA model.") from error
+    except (KeyError, TypeError, ValueError, IndexError, AttributeError, OverflowError, MemoryError) as error:
         raise ModelFileError(f"{str(path)!r} is not a consistent SSHIBA model: {error!r}.") from error
 
 
@@ -187,6 +198,25 @@ def unpack(header: dict[str, Any], arrays: dict[str, np.ndarray]) -> Fitted:
     )
     check_sizes(fit, n_rows)
     return fit
+
+
+ANY_VALUES = ("r2", "r2_by_group", "elbo_path", "path")  # arrays that nothing is computed from
+POSITIVE = ("scale", *(f"{name}.{part}" for name in ("alpha", "gamma", "tau") for part in ("shape", "rate", "value")))
+NOT_NEGATIVE = ("variance", "b_var", "spread", "factors_std", "observed_per_feature", "group")
+
+
+def check_values(arrays: Mapping[str, np.ndarray]) -> None:
+    """Finite numbers, and positive ones where they must be: others would come back as NaN in answers."""
+    for name, array in arrays.items():
+        place, _, rest = name.partition(".")
+        own = rest if place.isdigit() else name
+        if own in ANY_VALUES or place in ANY_VALUES:
+            continue
+        if array.size == 0:
+            continue
+        least, numbers = array.min(), array.dtype.kind in "fi" and bool(np.isfinite(array).all())
+        if not numbers or (own in POSITIVE and least <= 0) or (own in NOT_NEGATIVE and least < 0):
+            raise ModelFileError(f"its array {name!r} holds numbers that cannot be")
 
 
 def check_sizes(fit: Fitted, n_rows: int) -> None:
@@ -330,6 +360,7 @@ def unpack_twin(entry: Mapping[str, Any], arrays: Mapping[str, np.ndarray], widt
     if landmarks.shape != (m, width) or whitening.shape != (m, m) or centre.shape != (m,) or variance.shape != (m,):
         raise ModelFileError("the sizes of its kernel features do not fit together")
     known = (str(entry["kernel"]), dict(entry["params"]))
+    check_kernel(*known, str(entry["name"]))
     return Twin(*known, landmarks, whitening, centre, variance, int(entry["n_seen"]), float(entry["precision"]))
 
 

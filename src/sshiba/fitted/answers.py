@@ -117,8 +117,14 @@ class Answers(RowReader):
         values, _ = self._predicted(data, [name])[name]
         return probabilities_to_user(self.fit.schema, name, values, index, column)
 
-    @fills_in_kind
     def draws(self, views: Any, n_draws: int, random_state: Any = None, covariates: str | None = None) -> list[Any]:
+        """Rows that are not in memory would need draws of their own for each part: the user says which."""
+        if in_partitions(views) is not None or holds_sources(as_views(views)):
+            raise ValueError("draws need rows in memory: give them in parts, e.g. those of sshiba.row_parts.")
+        return self._draws(views, n_draws, random_state, covariates)
+
+    @fills_in_kind
+    def _draws(self, views: Any, n_draws: int, random_state: Any = None, covariates: str | None = None) -> list[Any]:
         """The same data several times, with what is missing drawn anew each time."""
         given = self.given(views)
         drawn, index = self._drawn(given, n_draws, random_state, covariates)
@@ -264,6 +270,7 @@ class Answers(RowReader):
         total = log_likelihood(rows, self.fit.posterior)
         return len(index), (total - float(np.sum(self.fit.schema.log_jacobian(data)))) / len(index)
 
+    @answers_in_kind
     @by_parts
     def score_samples(self, views: Any, covariates: str | None = None) -> np.ndarray:
         """The bound on log p of each row, (n,): of numbers alone all at once, else one by one."""
@@ -278,9 +285,15 @@ class Answers(RowReader):
             total = np.array([log_likelihood(self._rows(row, spec, twins=False), posterior) for row in each])
         return total - self.fit.schema.log_jacobian(data)
 
-    def from_factors(self, z: np.ndarray) -> dict[str, Any]:
+    def from_factors(self, z: Any) -> dict[str, Any]:
         """What rows with these factors, (n, K), are expected to hold: of each view means, or the most probable."""
         fit, found = self.fit, {}
+        try:
+            z = np.asarray(z, dtype=np.float64)
+        except (ValueError, TypeError):
+            z = np.array(np.nan)
+        if z.ndim != 2 or z.shape[1] != fit.n_components or not np.isfinite(z).all():
+            raise ValueError(f"factors must be finite numbers, rows by the {fit.n_components} factors of the model.")
         z = np.pad(z, ((0, 0), (0, fit.spec.n_known)))  # covariates at their mean
         for name, place in ((name, fit.schema.place(name)) for name in fit.schema.types):
             x = PredictiveView(fit.posterior.views[place]).given_z(z).sharpened(fit.sharpness[place])

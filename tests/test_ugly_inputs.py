@@ -1,0 +1,193 @@
+"""What the suites of torture/ found, each with the smallest data that show it."""
+
+import base64
+import hashlib
+import json
+import re
+import warnings
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pytest
+from commands import sshiba
+from safetensors.numpy import save as save_arrays
+from samples import BITS, LABELS, NUMBERS, N, frame
+
+from sshiba import SSHIBA, ModelFileError, Real, load
+from torture.strangers import ARRAYS, JSON, packed, whole
+
+FEW = {"max_iter": 5, "search": None, "random_state": 0}
+
+
+def fit(views: Any, /, **options: Any) -> SSHIBA:
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", UserWarning)
+        warnings.simplefilter("error", RuntimeWarning)
+        return SSHIBA(2, **{**FEW, **options}).fit(views)
+
+
+def test_columns_called_true_are_refused() -> None:
+    """pandas takes [True] for a mask of rows, and True for 1."""
+    for given in (frame().set_axis([True, "b", "c"], axis=1), {"x": frame().set_axis(["a", False, "c"], axis=1)}):
+        with pytest.raises(TypeError, match="column names must be text or numbers"):
+            fit(given)
+
+
+@pytest.mark.parametrize("order", [">f8", ">i4"])
+def test_numbers_of_another_byte_order_are_numbers(order: str) -> None:
+    given = np.round(NUMBERS * 100).astype(order)
+    expected = fit({"x": given.astype(float), "y": LABELS})
+    for foreign in (given, pd.DataFrame(given)):
+        found = fit({"x": foreign, "y": LABELS})
+        np.testing.assert_allclose(found.factors_, expected.factors_)
+        np.testing.assert_array_equal(np.asarray(found.impute({"x": foreign})["x"]), given)
+
+
+def test_labels_of_rows_of_one_and_two_levels_do_not_match() -> None:
+    two = pd.MultiIndex.from_arrays([range(N), range(N)])
+    with pytest.raises(ValueError, match="different numbers of levels"):
+        fit({"x": frame(), "y": frame().set_index(two), "z": BITS})
+
+
+def test_factors_of_another_shape_are_refused() -> None:
+    model = fit({"x": NUMBERS})
+    k = model.n_components_
+    for z in (None, "x", 1.0, np.ones((1, k + 1)), np.full((2, k), np.nan)):
+        with pytest.raises(ValueError, match="rows by the"):
+            model.from_factors(z)
+
+
+def test_dask_beside_memory_is_scored_row_by_row() -> None:
+    da = pytest.importorskip("dask.array")
+    views = {"x": NUMBERS, "y": frame(NUMBERS[:, :2], "ab", range(N))}
+    model = fit(views)
+    lazy = {**views, "x": da.from_array(NUMBERS, chunks=(5, 3))}
+    np.testing.assert_allclose(model.score_samples(lazy), model.score_samples(views))
+    arrays = {"x": lazy["x"], "y": NUMBERS[:, :2]}
+    np.testing.assert_allclose(np.asarray(model.score_samples(arrays)), model.score_samples(views))
+    with pytest.raises(ValueError, match="draws need rows in memory"):
+        model.impute(arrays, n_draws=2)
+    with pytest.raises(ValueError, match="different numbers of rows"):
+        model.predict({"x": lazy["x"], "y": NUMBERS[:5, :2]})
+
+
+@pytest.mark.parametrize("unit", [1e-200, 1.0, 1e200])
+def test_margins_are_chosen_in_any_unit(unit: float) -> None:
+    skewed = np.exp(np.random.default_rng(0).normal(size=(60, 2)))
+    model = fit({"x": skewed * unit}, views={"x": Real(margin="auto")})
+    assert set(model.margins_["x"].values()) == {"log"}
+
+
+def test_deviations_of_frames_where_training_had_arrays() -> None:
+    pl = pytest.importorskip("polars")
+    model = fit({"x": NUMBERS})
+    given = pl.DataFrame({name: NUMBERS[:, j] for j, name in enumerate("abc")})
+    filled, std = model.impute({"x": given}, return_std=True)
+    assert filled["x"].shape == std["x"].shape == NUMBERS.shape
+
+
+def test_copies_of_mudata_do_not_warn() -> None:
+    mudata, anndata = pytest.importorskip("mudata"), pytest.importorskip("anndata")
+    with warnings.catch_warnings(action="ignore"):
+        given = mudata.MuData({"x": anndata.AnnData(NUMBERS.copy()), "y": anndata.AnnData(NUMBERS[:, :2] + 1)})
+    model = fit(given)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error", FutureWarning)
+        model.impute(given, return_std=True)
+
+
+def test_models_with_a_kernel_are_described(tmp_path: Path) -> None:
+    frame().assign(y=NUMBERS[:, 0] ** 2).to_csv(tmp_path / "t.csv", index_label="id")
+    views = ["--view", "x=a,b,c:real", "--view", "y=y:real", "--kernel", "x=rbf"]
+    done = sshiba("fit", "t.csv", "--index", "id", *views, "--max-time", 1, "-o", "m.sshiba", cwd=tmp_path)
+    assert done.returncode == 0, done.stderr
+    assert "kernel features" in sshiba("info", "m.sshiba", cwd=tmp_path).stdout
+    assert load(tmp_path / "m.sshiba").views_
+
+
+def test_long_texts_and_names_are_cut_in_messages(tmp_path: Path) -> None:
+    table = frame().astype(object)
+    table.iloc[3, 1] = "x" * 3000
+    table.to_csv(tmp_path / "t.csv", index_label="id")
+    done = sshiba("fit", "t.csv", "--index", "id", "-o", "m.sshiba", cwd=tmp_path)
+    assert done.returncode == 2
+    assert len(done.stderr) < 500, done.stderr
+    done = sshiba("fit", "y" * 300 + ".csv", "-o", "m.sshiba", cwd=tmp_path)
+    assert done.returncode == 2
+    assert "Errno" not in done.stderr
+    assert len(done.stderr) < 500, done.stderr
+
+
+def test_formulas_are_escaped_for_spreadsheets(tmp_path: Path) -> None:
+    table = pd.DataFrame(NUMBERS, columns=["=a", "b", "c"]).assign(who=np.where(NUMBERS[:, 0] > 0, "=1+1", "@lo"))
+    table.index = pd.Index([f"+r{i}" for i in range(N)], name="-id")
+    table.loc["+r3", ["b", "who"]] = None
+    table.to_csv(tmp_path / "t.csv")
+    words = ["impute", "t.csv", "--index=-id", "--max-time", 1, "-o"]
+    assert sshiba(*words, "plain.csv", cwd=tmp_path).returncode == 0
+    assert sshiba(*words, "safe.csv", "--spreadsheet-safe", cwd=tmp_path).returncode == 0
+    plain, safe = (pd.read_csv(tmp_path / name, dtype=str) for name in ("plain.csv", "safe.csv"))
+    assert set(plain["who"]) == {"=1+1", "@lo"}
+    assert list(safe.columns) == ["'-id", "'=a", "b", "c", "who"]
+    assert set(safe["who"]) == {"'=1+1", "'@lo"}
+    assert safe["'-id"].tolist() == [f"'+r{i}" for i in range(N)]
+    assert safe["c"].tolist() == plain["c"].tolist()  # negative numbers stay numbers
+
+
+def test_scripts_of_the_report_are_named_by_their_hashes(tmp_path: Path) -> None:
+    pytest.importorskip("plotly")
+    model = fit(frame().rename(columns={"a": "</script><script>alert(1)</script>"}))
+    model.report(tmp_path / "r.html", title="<img src=x onerror=alert(1)>")
+    page = (tmp_path / "r.html").read_text(encoding="utf-8")
+    policy = re.search(r'Content-Security-Policy" content="([^"]*)"', page)[1]
+    scripts = re.findall(r"<script>(.*?)</script>", page, re.S)
+    assert len(scripts) == 2
+    for script in scripts:
+        assert base64.b64encode(hashlib.sha256(script.encode()).digest()).decode() in policy
+    assert "script-src 'unsafe-inline'" not in policy
+    assert "alert(1)</script>" not in page
+    assert "<img" not in page
+
+
+def forged(path: Path, header: dict[str, Any], arrays: dict[str, np.ndarray]) -> Path:
+    path.write_bytes(packed([(JSON, json.dumps(header).encode()), (ARRAYS, save_arrays(arrays))]))
+    return path
+
+
+def test_forged_models_are_refused(tmp_path: Path) -> None:
+    """Each was read, or ended in an error of another kind."""
+    _, raw, header, arrays, _ = whole()
+    path = tmp_path / "m.sshiba"
+    assert load(forged(path, header, arrays)).n_components_ > 0
+    for name, value in (
+        ("0.w_mean", np.nan),
+        ("factors", np.inf),
+        ("0.scale", 0.0),
+        ("0.b_var", -1.0),
+        ("3.tau.rate", -1),
+    ):
+        spoilt = {**arrays, name: arrays[name].copy()}
+        spoilt[name].reshape(-1)[0] = value
+        with pytest.raises(ModelFileError, match="numbers that cannot be"):
+            load(forged(path, header, spoilt))
+    kernel = [{**twin, "kernel": "odd"} for twin in header["twins"]]
+    for changed in ({"n_rows": float("inf")}, {"version": 0}, {"version": [0] * 5000}, {"twins": kernel}):
+        with pytest.raises(ModelFileError) as caught:
+            load(forged(path, {**header, **changed}, arrays))
+        assert len(str(caught.value)) < 1000
+    encrypted = bytearray(raw)
+    encrypted[6] |= 1
+    encrypted[raw.rindex(b"PK\x01\x02") + 8] |= 1
+    path.write_bytes(encrypted)
+    with pytest.raises(ModelFileError):
+        load(path)
+
+
+def test_a_loaded_model_answers_to_the_last_bit(tmp_path: Path) -> None:
+    """Weights lay in another order in memory than in a file, and products differed in the last digit."""
+    model, raw, _, _, views = whole()
+    (tmp_path / "m.sshiba").write_bytes(raw)
+    given = {name: views[name] for name in ("x", "k", "batch")}
+    np.testing.assert_array_equal(load(tmp_path / "m.sshiba").transform(given), model.transform(given))

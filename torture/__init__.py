@@ -1,0 +1,1 @@
+"""Attempts to break the library: one module for each suite. `make torture` runs them all; see docs/trust.md."""
