@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
+from .. import plots
 from ..data.sampling import Sample
 from ..data.sparse_tables import SparseTable, is_sparse_view, read_sparse
 from ..data.wording import counted
@@ -15,7 +16,7 @@ from ..evaluate import Check, scores_table
 from ..fitted.answers import Answers
 from ..fitted.describe import covariate_effects, inits_table, r2_table, views_table
 from ..fitted.fitted import Fitted
-from ..plots import numbers
+from ..plots.data_pictures import by_pattern
 from . import sentences
 
 MOST_POINTS = 4_000  # of the scatter
@@ -30,14 +31,14 @@ def content(fit: Fitted, sample: Sample, checks: dict[str, Check] | None, fracti
     table = views_table(fit)
     possible = rows_in_fit(fit, sample)
     rows = np.sort(possible[np.random.default_rng(0).permutation(len(possible))[:MOST_POINTS]])
-    correlation = numbers.factor_correlation_data(fit)
+    correlation = plots.factor_correlation_data(fit)
     parts: dict[str, Any] = {
         "views": {"words": sentences.views(fit, table), "rows": _views(fit, table)},
         "convergence": {"words": sentences.convergence(fit), "paths": _paths(fit), **_restarts(fit)},
         "variance": {
             "words": sentences.variance(fit),
             "views": [str(name) for name in fit.schema.names],
-            "shares": rounded(numbers.variance_explained_data(fit)),
+            "shares": rounded(plots.variance_explained_data(fit)),
             "all": rounded(r2_table(fit).loc[["all"]])[0],
         },
         "factors": {
@@ -94,12 +95,12 @@ def _views(fit: Fitted, table: pd.DataFrame) -> list[list[str]]:
 
 def _groups(fit: Fitted) -> dict[str, Any]:
     """The activity of factors in groups of samples, and what they explain there."""
-    shares = numbers.variance_by_group_data(fit)
+    shares = plots.variance_by_group_data(fit)
     pairs: list[Any] = shares.columns.to_list()
     return {
         "words": sentences.groups(fit),
         "names": [str(name) for name in fit.schema.group_names],
-        "activity": rounded(numbers.activity_data(fit)),
+        "activity": rounded(plots.activity_data(fit)),
         "columns": [", ".join(str(name) for name in pair) for pair in pairs],
         "shares": rounded(shares),
     }
@@ -154,7 +155,7 @@ def _weights(fit: Fitted) -> dict[str, Any]:
 
 def _effects(fit: Fitted) -> dict[str, Any]:
     """The largest effects of covariates, in the units of the data, the clearest first."""
-    table = numbers.covariate_effects_data(fit)
+    table = plots.covariate_effects_data(fit)
     effects = covariate_effects(fit)
     assert effects is not None
     first = table.head(MOST_BARS)
@@ -169,7 +170,7 @@ def _effects(fit: Fitted) -> dict[str, Any]:
 
 
 def _relevance(fit: Fitted, name: str) -> dict[str, Any]:
-    table = numbers.feature_relevance_data(fit, name)
+    table = plots.feature_relevance_data(fit, name)
     first = table.head(MOST_BARS)
     return {
         "view": str(name),
@@ -187,8 +188,8 @@ def _settings(fit: Fitted) -> list[list[str]]:
 
 
 def _overview(fit: Fitted, sample: Sample) -> dict[str, Any]:
-    shares = numbers.overview_data(fit, sample.views)
-    ordered = numbers.by_pattern(shares)
+    shares = plots.overview_data(fit, sample.views)
+    ordered = by_pattern(shares)
     places = np.unique(np.linspace(0, max(len(ordered) - 1, 0), MOST_BANDS).astype(int))
     return {
         "words": sentences.looked_at(sample.in_words) + sentences.overview(shares),
@@ -217,7 +218,7 @@ def _colours(fit: Fitted, sample: Sample, rows: np.ndarray) -> list[dict[str, An
         if frame.notna().to_numpy().any():
             order = np.array([0])
             if not fit.schema.codings[name].has_classes:
-                order = numbers.feature_relevance_data(fit, name)["place"].to_numpy()
+                order = plots.feature_relevance_data(fit, name)["place"].to_numpy()
             for d in order[:MOST_COLOURS]:
                 out.append(_colour(str(name), frame.iloc[:, int(d)], fit, name, int(d)))
     return out
@@ -225,7 +226,7 @@ def _colours(fit: Fitted, sample: Sample, rows: np.ndarray) -> list[dict[str, An
 
 def _sparse_colours(fit: Fitted, table: SparseTable, name: str, index: pd.Index, shown: pd.Index) -> list[dict]:
     """The same for the most relevant columns of a sparse view, the only ones that are made dense."""
-    order = numbers.feature_relevance_data(fit, name)["place"].to_numpy()[:MOST_COLOURS]
+    order = plots.feature_relevance_data(fit, name)["place"].to_numpy()[:MOST_COLOURS]
     if table.has_names:
         places = table.columns.get_indexer(pd.Index(list(fit.schema.codings[name].features))[order])
         frame = table.frame(np.arange(len(table)), places).reindex(shown)
@@ -256,7 +257,7 @@ def _check(checks: dict[str, Check], fraction: float, sample: Sample) -> dict[st
             for name, row in zip(scores.index, scores.to_numpy(dtype=object))
         ],
         "calibration": [
-            {"view": str(name), "points": rounded(numbers.calibration_data(checks, name)[["promised", "happened"]])}
+            {"view": str(name), "points": rounded(plots.calibration_data(checks, name)[["predicted", "observed"]])}
             for name in shown
         ],
     }
