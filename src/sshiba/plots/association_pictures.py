@@ -185,6 +185,6 @@ def association_map(model: FittedModel, by: Any, views: Any = None, n: int = 40,
                 colour = "white" if abs(value) > 0.65 else "black"
                 ax.text(j, k + 1, f"{value:.1f}".replace("0.", "."), ha="center", va="center", fontsize=7, color=colour)
     ax.set_xticks(range(n_columns), [short(name, 22) for name in table], rotation=90)
-    ax.set_yticks(range(1, n_factors + 1), range(1, n_factors + 1))
+    ax.set_yticks(range(1, n_factors + 1), [str(number) for number in range(1, n_factors + 1)])
     ax.set(ylabel="factor", title="Associations")
     return ax

@@ -77,10 +77,14 @@ def coloring(values: pd.Series | None, n_rows: int) -> Coloring:
 
 
 def is_scale(values: pd.Series) -> bool:
-    """Numbers of many values, and times."""
-    is_time = pd.api.types.is_datetime64_any_dtype(values)
-    is_number = pd.api.types.is_numeric_dtype(values) and not isinstance(values.dtype, pd.CategoricalDtype)
-    return is_time or (is_number and values.nunique() > MOST_LABELS)
+    """Times, and numbers but two values, or a few whole ones."""
+    if pd.api.types.is_datetime64_any_dtype(values):
+        return True
+    if not pd.api.types.is_numeric_dtype(values) or pd.api.types.is_bool_dtype(values):
+        return False
+    found = values.dropna().unique()
+    few = len(found) <= MOST_LABELS and all(float(value).is_integer() for value in found)
+    return len(found) > 2 and not few
 
 
 def _on_a_scale(values: pd.Series, title: str) -> Coloring:

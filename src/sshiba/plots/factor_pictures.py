@@ -218,7 +218,8 @@ def beeswarm(
 
 
 def _violin(ax: Axes, values: np.ndarray, place: int, colour: str) -> None:
-    for body in ax.violinplot(values, [place], widths=2 * SWARM_WIDTH, showextrema=False)["bodies"]:
+    bodies: Any = ax.violinplot(values, [place], widths=2 * SWARM_WIDTH, showextrema=False)["bodies"]
+    for body in bodies:
         body.set(facecolor=colour, alpha=0.18, edgecolor="none")
 
 

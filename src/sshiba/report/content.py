@@ -10,28 +10,28 @@ import pandas as pd
 
 from .. import plots
 from ..data.sampling import Sample
-from ..data.sparse_tables import SparseTable, is_sparse_view, read_sparse
 from ..data.wording import counted
 from ..evaluate import Check, scores_table
-from ..fitted.answers import Answers
 from ..fitted.describe import covariate_effects, inits_table, r2_table, views_table
 from ..fitted.fitted import Fitted
 from ..plots.data_pictures import by_pattern
 from . import sentences
+from .about_rows import cards, colour, known_columns
 
 MOST_POINTS = 4_000  # of the scatter
 MOST_WEIGHTS = 600_000  # of all views, each with its deviation: six megabytes of page
-MOST_COLOURS = 15  # columns of each view that can colour the points
 MOST_BARS = 40
 MOST_BANDS = 400  # rows of the overview that a screen can tell apart
 
 
-def content(fit: Fitted, sample: Sample, checks: dict[str, Check] | None, fraction: float) -> dict[str, Any]:
+def content(
+    fit: Fitted, sample: Sample, checks: dict[str, Check] | None, fraction: float, metadata: Any = None
+) -> dict[str, Any]:
     """Everything on the page; `sample` holds the data, or None."""
     table = views_table(fit)
     possible = rows_in_fit(fit, sample)
     rows = np.sort(possible[np.random.default_rng(0).permutation(len(possible))[:MOST_POINTS]])
-    correlation = plots.factor_correlation_data(fit)
+    correlation, known = plots.factor_correlation_data(fit), known_columns(fit, sample, metadata)
     parts: dict[str, Any] = {
         "views": {"words": sentences.views(fit, table), "rows": _views(fit, table)},
         "convergence": {"words": sentences.convergence(fit), "paths": _paths(fit), **_restarts(fit)},
@@ -46,10 +46,11 @@ def content(fit: Fitted, sample: Sample, checks: dict[str, Check] | None, fracti
             "names": fit.factor_names,
             "rows": [str(label) for label in fit.index[rows]],
             "values": packed(fit.factors[rows].T),
-            "colours": _colours(fit, sample, rows),
+            "colours": [colour(column, rows) for column in known],
         },
+        "cards": cards(fit, known),
         "weights": _weights(fit),
-        "relevance": [_relevance(fit, name) for name in fit.schema.types],
+        "relevance": [_relevance(fit, name) for name, view in fit.schema.types.items() if view.select_features],
         "provenance": {"words": sentences.provenance(fit), "settings": _settings(fit)},
     }
     if fit.schema.groups is not None and fit.r2_by_group is not None:
@@ -60,6 +61,8 @@ def content(fit: Fitted, sample: Sample, checks: dict[str, Check] | None, fracti
         parts["overview"] = _overview(fit, sample)
     if checks:
         parts["check"] = _check(checks, fraction, sample)
+    elif sample.views is not None:
+        parts["check"] = {"words": sentences.NO_CHECK}
     return parts
 
 
@@ -174,7 +177,7 @@ def _relevance(fit: Fitted, name: str) -> dict[str, Any]:
     first = table.head(MOST_BARS)
     return {
         "view": str(name),
-        "words": sentences.relevance(str(name), table, fit.schema.types[name].select_features),
+        "words": sentences.relevance(str(name), table),
         "features": [str(feature) for feature in first["feature"]],
         "values": [float(f"{value:.4g}") for value in first["relevance"]],
     }
@@ -198,53 +201,6 @@ def _overview(fit: Fitted, sample: Sample) -> dict[str, Any]:
     }
 
 
-def _colours(fit: Fitted, sample: Sample, rows: np.ndarray) -> list[dict[str, Any]]:
-    """Columns of the data that can colour the points: labels first, of each view the most relevant ones."""
-    if sample.views is None:
-        return []
-    answers = Answers(fit)
-    given = answers.given(sample.views)
-    index = answers.read(sample.views)[1] if sample.index is None else sample.index
-    out = []
-    views = [name for name in given if name in fit.schema.codings]
-    for name in sorted(views, key=lambda n: not fit.schema.codings[n].has_classes):
-        if is_sparse_view(given[name]):
-            out += _sparse_colours(fit, read_sparse(given[name], name), name, index, fit.index[rows])
-            continue
-        frame = pd.DataFrame(given[name]) if not isinstance(given[name], pd.Series) else given[name].to_frame()
-        if len(frame) == len(index) and not isinstance(given[name], pd.DataFrame | pd.Series):
-            frame.index = index
-        frame = frame.reindex(fit.index[rows])
-        if frame.notna().to_numpy().any():
-            order = np.array([0])
-            if not fit.schema.codings[name].has_classes:
-                order = plots.feature_relevance_data(fit, name)["place"].to_numpy()
-            for d in order[:MOST_COLOURS]:
-                out.append(_colour(str(name), frame.iloc[:, int(d)], fit, name, int(d)))
-    return out
-
-
-def _sparse_colours(fit: Fitted, table: SparseTable, name: str, index: pd.Index, shown: pd.Index) -> list[dict]:
-    """The same for the most relevant columns of a sparse view, the only ones that are made dense."""
-    order = plots.feature_relevance_data(fit, name)["place"].to_numpy()[:MOST_COLOURS]
-    if table.has_names:
-        places = table.columns.get_indexer(pd.Index(list(fit.schema.codings[name].features))[order])
-        frame = table.frame(np.arange(len(table)), places).reindex(shown)
-    else:
-        frame = table.frame(np.arange(len(table)), order).set_axis(index).reindex(shown)
-    return [_colour(str(name), frame.iloc[:, i], fit, name, int(d)) for i, d in enumerate(order)]
-
-
-def _colour(view: str, column: pd.Series, fit: Fitted, name: str, d: int) -> dict[str, Any]:
-    feature = str(fit.schema.codings[name].features[d])
-    title = view if fit.schema.codings[name].has_classes else f"{view}: {feature}"
-    ordered = fit.schema.codings[name].ordered
-    if ordered or fit.schema.codings[name].has_classes or not pd.api.types.is_numeric_dtype(column):
-        labels = [None if pd.isna(x) else str(x) for x in column]
-        return {"name": title, "labels": labels, "levels": [str(x) for x in ordered[d].values] if ordered else None}
-    return {"name": title, "values": [None if pd.isna(x) else float(f"{float(x):.5g}") for x in column]}
-
-
 def _check(checks: dict[str, Check], fraction: float, sample: Sample) -> dict[str, Any]:
     scores = scores_table(checks)
     shown = [name for name, one in checks.items() if one.hidden.any()]
@@ -256,8 +212,12 @@ def _check(checks: dict[str, Check], fraction: float, sample: Sample) -> dict[st
             [str(name), *("" if pd.isna(x) else f"{x:.3f}" if isinstance(x, float) else str(x) for x in row)]
             for name, row in zip(scores.index, scores.to_numpy(dtype=object))
         ],
-        "calibration": [
-            {"view": str(name), "points": rounded(plots.calibration_data(checks, name)[["predicted", "observed"]])}
-            for name in shown
-        ],
+        "calibration": [_calibration(checks, name) for name in shown],
     }
+
+
+def _calibration(checks: dict[str, Check], name: str) -> dict[str, Any]:
+    """Points with their intervals; numbers have a line, since their levels are chosen."""
+    table = plots.calibration_data(checks, name)
+    points = rounded(table[["predicted", "observed", "low", "high"]])
+    return {"view": str(name), "points": points, "line": checks[name].std is not None, "n": checks[name].n_hidden}
