@@ -2,6 +2,7 @@
 
 from dataclasses import replace
 from itertools import pairwise
+from pathlib import Path
 
 import matplotlib
 import numpy as np
@@ -243,6 +244,8 @@ def test_clear_errors(model: SSHIBA, checks: dict[str, Check]) -> None:
         plots.elbo(SSHIBA())
 
 
-def test_each_picture_has_its_twin() -> None:
+def test_each_picture_has_its_twin_and_is_in_the_gallery() -> None:
     pictures = {name for name in plots.__all__ if not name.endswith("_data")}
+    gallery = (Path(__file__).parents[1] / "docs" / "gallery.md").read_text(encoding="utf-8")
+    assert {name for name in pictures if f"plots.{name}(" not in gallery} == set()
     assert {f"{name}_data" for name in pictures} == set(plots.__all__) - pictures

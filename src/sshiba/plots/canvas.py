@@ -19,6 +19,7 @@ SEQUENTIAL, DIVERGING, POINTS = "Blues", "RdBu_r", "viridis"
 LONGEST_NAME = 26  # characters of a name that are shown
 MANY = 60  # names, or numbers in cells, that can be read side by side
 MOST_POINTS = 20_000  # of a scatter
+FOOT = 0.45  # inches: below panels, for what is written under them
 POWER = 0.5  # of the colour scale of shares: weak factors are seen beside strong ones
 
 
@@ -39,9 +40,11 @@ def make_panels(
     """Axes without a frame that hold n smaller ones, row by row; gaps are shares of a panel's width and height."""
     n_columns = min(n, n_columns)
     n_rows = -(-n // n_columns)
-    ax = make_axes(ax, n_columns * size[0] + 0.6, n_rows * size[1] + 0.5)
+    height = n_rows * size[1] + 0.5
+    ax = make_axes(ax, n_columns * size[0] + 0.6, height)
     ax.set_axis_off()
-    wide, high = 1 / (n_columns + (n_columns - 1) * gap[0]), 1 / (n_rows + (n_rows - 1) * gap[1])
+    foot = FOOT / height
+    wide, high = 1 / (n_columns + (n_columns - 1) * gap[0]), (1 - foot) / (n_rows + (n_rows - 1) * gap[1])
     panels = []
     for place in range(n):
         row, column = divmod(place, n_columns)

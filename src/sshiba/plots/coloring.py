@@ -45,20 +45,21 @@ class Coloring:
             look = {"lw": 0, **look}
             ax.scatter(x[layer.rows], y[layer.rows], s=size, label=layer.label, **look)
 
-    def explain(self, ax: Axes) -> None:
-        """A colour bar, or a legend beside the Axes; nothing where all points look alike."""
+    def explain(self, ax: Axes, beside: Axes | None = None) -> None:
+        """A colour bar beside the Axes, or those that hold them, or a legend; nothing where all points look alike."""
         from matplotlib import dates
 
         drawn = list(zip(_scatters(ax)[-len(self.layers) :], self.layers))
         scaled = [points for points, layer in drawn if layer.shades is not None]
         if scaled:
-            bar = ax.figure.colorbar(scaled[0], ax=ax, label=self.title)
+            bar = ax.figure.colorbar(scaled[0], ax=ax if beside is None else beside, label=self.title)
             if self.is_time:
                 bar.ax.yaxis.set_major_formatter(dates.ConciseDateFormatter(dates.AutoDateLocator()))
         named = [(points, layer.label) for points, layer in drawn if layer.label]
         if named:
             title = None if scaled else self.title or None  # of a scale the bar has it
-            where = {"loc": "upper right"} if scaled else {"bbox_to_anchor": (1.0, 1.0), "loc": "upper left"}
+            above = {"bbox_to_anchor": (1.0, 1.0), "loc": "lower right", "borderpad": 0}
+            where = above if scaled else {"bbox_to_anchor": (1.0, 1.0), "loc": "upper left"}
             ax.legend(*zip(*named), title=title, frameon=False, markerscale=1.5, **where)
 
 

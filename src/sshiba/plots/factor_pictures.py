@@ -148,7 +148,7 @@ def factor_pairs(
         if down == across:
             panel.set_yticks([])
         without_box(panel)
-    how.explain(panels[n - 1] if n > 1 else panels[0])
+    how.explain(panels[n - 1], beside=ax)
     return ax
 
 
