@@ -94,8 +94,9 @@ def reliability(truth: np.ndarray, probability: np.ndarray, n_bins: int = 10, le
 
     A bin of fewer than `least` is joined with the next one, the last with the one before.
     """
-    table = pd.DataFrame({"predicted": np.ravel(probability), "observed": np.ravel(truth).astype(float), "n": 1})
-    bins = np.minimum((table["predicted"] * n_bins).astype(int), n_bins - 1).to_numpy()
+    given = np.ravel(probability)
+    table = pd.DataFrame({"predicted": given, "observed": np.ravel(truth).astype(float), "n": 1})
+    bins = np.minimum((given * n_bins).astype(int), n_bins - 1)
     counts = np.bincount(bins, minlength=n_bins)
     joined, full = np.zeros(n_bins, dtype=int), 0
     held = 0

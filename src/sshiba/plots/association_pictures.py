@@ -110,7 +110,7 @@ def associations_data(model: FittedModel, by: Any, views: Any = None, factor: in
     return table[table["factor"] == fit.factor_names[factor_place(fit, factor)]].reset_index(drop=True)
 
 
-def _names(table: pd.DataFrame) -> pd.Series:
+def names_of(table: pd.DataFrame) -> pd.Series:
     """What a row of the table is about: the column, and its label where it needs one."""
     several = table.groupby("covariate")["label"].transform("nunique") > 1
     return table["covariate"].where(~several, table["covariate"] + " = " + table["label"])
@@ -130,7 +130,7 @@ def associations(
     found = associations_data(model, by, views, factor)
     if found.empty:
         return say_instead(ax, title, "too few rows are known")
-    table = found.assign(name=_names(found)).head(n).iloc[::-1]
+    table = found.assign(name=names_of(found)).head(n).iloc[::-1]
     ax = make_axes(ax, 6.5, 1.1 + 0.27 * len(table))
     is_area = (table["measure"] == "AUC").to_numpy()
     low, high = (np.where(is_area, 2 * table[end] - 1, table[end]) for end in ("low", "high"))
@@ -159,7 +159,7 @@ def association_map_data(model: FittedModel, by: Any, views: Any = None, n: int 
     fit = fitted_of(model)
     columns = row_columns(fit, by, views)
     table = association_table(fit, columns)
-    table["name"] = _names(table)
+    table["name"] = names_of(table)
     kept = table["name"].drop_duplicates().head(n if n is not None else len(table))
     wide = table[table["name"].isin(kept)].pivot_table("strength", "factor", "name", sort=False)
     place = {column.name: number for number, column in enumerate(columns)}

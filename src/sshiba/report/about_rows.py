@@ -11,7 +11,7 @@ from .. import plots
 from ..data.sampling import Sample
 from ..fitted.answers import Answers
 from ..fitted.fitted import Fitted
-from ..plots.association_pictures import association_table, in_words
+from ..plots.association_pictures import association_table, in_words, names_of
 from ..plots.coloring import is_scale
 from ..plots.lookup import row_columns, view_column
 
@@ -70,13 +70,12 @@ def label_text(label: Any) -> str:
 def cards(fit: Fitted, columns: list[pd.Series]) -> list[dict[str, Any]]:
     """For each factor what it explains, its largest weights in those views, and its surest associations."""
     found = association_table(fit, columns)
-    several = found.groupby("covariate")["label"].transform("nunique") > 1
-    found["name"] = found["covariate"].where(~several, found["covariate"] + " = " + found["label"])
+    found["name"] = names_of(found)
     shares = plots.variance_explained_data(fit)
     out = []
     for number, name in enumerate(fit.factor_names, start=1):
-        own = shares.loc[name].sort_values(ascending=False, kind="stable")
-        most = [(view, share) for view, share in own.items() if share >= SHARED][:TOP_VIEWS]
+        own = sorted(zip(shares, shares.loc[name]), key=lambda pair: -pair[1])
+        most = [(view, share) for view, share in own if share >= SHARED][:TOP_VIEWS]
         told = found[(found["factor"] == name) & (found["at_least"] > 0)].drop_duplicates("covariate").head(MOST_TOLD)
         out.append(
             {
