@@ -164,7 +164,10 @@ def _distributions(ax: Axes, values: np.ndarray, color: pd.Series | None) -> Non
 
 
 def beeswarm_data(model: FittedModel, by: Any = None, factor: int = 1, views: Any = None) -> pd.DataFrame:
-    """A factor of each training row, its standard deviation, the row's label, and how far its point is moved aside."""
+    """A factor of each training row: value, std, label, the place of the label, and how far the point is moved aside.
+
+    Labels are counted 0, 1, 2 ...; rows without one have the last place.
+    """
     fit = fitted_of(model)
     place = factor_place(fit, factor)
     labels = pd.Series("", fit.index) if by is None else row_values(fit, by, views, "by")
@@ -172,8 +175,9 @@ def beeswarm_data(model: FittedModel, by: Any = None, factor: int = 1, views: An
         raise ValueError("by must be labels, and these are numbers of many values: draw factors(..., color=) instead.")
     table = pd.DataFrame({"value": fit.factors[:, place], "std": fit.factors_std[:, place]}, fit.index)
     order = {label: number for number, label in enumerate(label_order(labels))}
-    numbers = np.array([order.get(label, len(order)) if pd.notna(label) else len(order) for label in labels])
-    return table.assign(label=labels.array, offset=SWARM_WIDTH * swarm(table["value"].to_numpy(), numbers))
+    places = np.array([order[label] if pd.notna(label) else len(order) for label in labels], dtype=int)
+    offset = SWARM_WIDTH * swarm(table["value"].to_numpy(), places)
+    return table.assign(label=labels.array, place=places, offset=offset)
 
 
 def beeswarm(
@@ -194,23 +198,21 @@ def beeswarm(
         return say_instead(ax, "Factors")
     table = beeswarm_data(fit, by, factor, views)
     labels = pd.Series("", fit.index) if by is None else row_values(fit, by, views, "by")
-    order = label_order(labels)
-    looks, unknown = label_colors(labels), labels.isna().to_numpy()
-    ax = make_axes(ax, float(np.clip(2.4 + 1.1 * (len(order) + unknown.any()), 3.6, 14)), 4.4)
-    places = {label: number for number, label in enumerate(order)}
-    at = np.array([places.get(label, len(order)) if pd.notna(label) else len(order) for label in labels])
-    for label, place in places.items():
-        own = table["value"].to_numpy()[at == place]
+    order, looks, unknown = label_order(labels), label_colors(labels), int(labels.isna().sum())
+    ax = make_axes(ax, float(np.clip(2.4 + 1.1 * (len(order) + (unknown > 0)), 3.6, 14)), 4.4)
+    values, at = table["value"].to_numpy(), table["place"].to_numpy()
+    for place, label in enumerate(order):
+        own = values[at == place]
         if violin and len(own) >= LEAST_VIOLIN and np.ptp(own) > 0:
             _violin(ax, own, place, looks.get(label, {"color": PALETTE[0]})["color"] if color is None else UNKNOWN)
     kept = _some_rows(len(table))
     shown = labels if color is None else row_values(fit, color, views)
     how = coloring(shown.iloc[kept] if by is not None or color is not None else None, len(kept))
-    how.draw(ax, (at + table["offset"].to_numpy())[kept], table["value"].to_numpy()[kept])
+    how.draw(ax, (at + table["offset"].to_numpy())[kept], values[kept])
     if color is not None:
         how.explain(ax)
-    names = [f"{short(label, 16)}\n{int((at == place).sum()):,}" for label, place in places.items()]
-    ticks = [*names, f"unknown\n{int(unknown.sum()):,}"] if unknown.any() else names
+    ticks = [f"{short(label, 16)}\n{int((at == place).sum()):,}" for place, label in enumerate(order)]
+    ticks += [f"unknown\n{unknown:,}"] if unknown else []
     ax.set_xticks(range(len(ticks)), ticks if by is not None else [""] * len(ticks))
     ax.set(xlim=(-0.6, len(ticks) - 0.4), ylabel=fit.factor_names[factor - 1])
     ax.set_title(_swarm_title(fit, factor, labels) if by is not None else fit.factor_names[factor - 1])
