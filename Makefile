@@ -52,7 +52,7 @@ test-browser: setup  ## the report in a real browser (installs playwright, and D
 	$(BIN)/python -m pip install --quiet -e '.[browser]'
 	command -v chromium >/dev/null || command -v google-chrome >/dev/null || { \
 	  if [ "$$(id -u)" != 0 ]; then run=sudo; fi; $$run apt-get update -q && $$run apt-get install -y -q chromium; }
-	NEEDS_BROWSER=1 $(BIN)/python -m pytest tests/test_report.py
+	NEEDS_BROWSER=1 $(BIN)/python -m pytest tests/test_report.py tests/test_report_page.py
 
 # The version that is tested; users may have any that the extra `torch` allows.
 test-torch: setup  ## the kernels on PyTorch tensors, on CUDA where there is a device (installs the CPU build)

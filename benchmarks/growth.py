@@ -116,26 +116,44 @@ def main(quick: bool = False) -> list[Row]:
 
 
 def draw(curves: dict[str, Sequence[tuple[float, float]]]) -> None:
+    """A panel for each kind of size, both axes logarithmic; the dotted line is time in proportion to the size."""
     import matplotlib
 
     matplotlib.use("Agg")
     import matplotlib.pyplot as plt
+    from matplotlib.ticker import FuncFormatter
 
-    figure, axes = plt.subplots(1, len(curves), figsize=(3.2 * len(curves), 2.8))
-    for ax, (name, points) in zip(axes, curves.items()):
-        x, y = zip(*points)
-        ax.plot(x, [1000 * s for s in y], "o-", color="#0072b2")
-        if min(x) > 0:
-            ax.set_xscale("log")
-            ax.set_xticks(x, [f"{v:,.0f}" if v < 1e5 else f"{v:.0e}" for v in x], fontsize=7)
-            ax.minorticks_off()
-        ax.set_ylim(0, 1150 * max(y))
+    panels: dict[str, list[tuple[str, Sequence[tuple[float, float]]]]] = {}
+    for name, points in curves.items():
         title, _, detail = name.partition(" (")
-        ax.set_title(title, fontsize=10)
-        ax.set_xlabel(detail.rstrip(")"), fontsize=8)
-    axes[0].set_ylabel("ms per sweep")
-    figure.tight_layout()
-    figure.savefig(OUT / "growth.png", dpi=130)
+        panels.setdefault(title, []).append((detail.rstrip(")"), points))
+    figure, axes = plt.subplots(2, 3, figsize=(10, 6.2), layout="constrained")
+    for ax, (title, lines) in zip(axes.flat, panels.items()):
+        for (detail, points), colour in zip(lines, ("#0072b2", "#d55e00")):
+            x, y = np.array(points).T
+            label = detail.rsplit(", ", 1)[-1] if len(lines) > 1 else None
+            ax.plot(x, 1000 * y, "o-", color=colour, label=label)
+        if x.min() > 0:
+            ax.set_xscale("log")
+            ax.set_xticks(x, [f"{v:,.0f}" if v < 1e6 else f"{v / 1e6:.0f} million" for v in x])
+            ax.plot(x, 1000 * y[0] * x / x[0], ":", color="#999999", zorder=0)
+        every = 1000 * np.concatenate([np.array(points)[:, 1] for _, points in lines])
+        ax.set(yscale="log", ylim=(every.min() / 2, every.max() * 2), title=title)
+        ax.minorticks_off()
+        ticks = [t for t in (0.2, 0.5, 1, 2, 5, 10, 20, 50, 100, 200, 500) if every.min() / 2 <= t <= every.max() * 2]
+        ax.set_yticks(ticks)
+        ax.yaxis.set_major_formatter(FuncFormatter(lambda v, _: f"{v:g}"))
+        ax.grid(axis="y", color="#e5e5e5")
+        shared = lines[0][0].rsplit(", ", 1)[0] if len(lines) > 1 else lines[0][0]
+        ax.set_xlabel(shared, fontsize=9)
+        if len(lines) > 1:
+            ax.legend(frameon=False)
+    for ax in axes[:, 0]:
+        ax.set_ylabel("ms per sweep")
+    for ax in axes.flat[len(panels) :]:
+        ax.set_axis_off()
+        ax.text(0, 0.6, "dotted: in proportion\nto the size", color="#777777")
+    figure.savefig(OUT / "growth.png", dpi=110)
     plt.close(figure)
 
 

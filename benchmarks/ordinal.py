@@ -48,7 +48,7 @@ def ours(shown: np.ndarray, whole: np.ndarray) -> tuple[float, float, dict[str, 
         promised.append(p[rows].ravel())
         chances.append(p[rows][truth])
     table = reliability(np.concatenate(happened), np.concatenate(promised))
-    gap = np.average(np.abs(table["promised"] - table["happened"]), weights=table["n"])
+    gap = np.average(np.abs(table["predicted"] - table["observed"]), weights=table["n"])
     extra = {"factors": model.n_components_, "calibration": float(gap)}
     extra["log_likelihood"] = float(np.log(np.concatenate(chances)).mean())
     return smae(np.hstack([filled["numbers"], filled["use"]]), whole, shown), took, extra

@@ -7,6 +7,7 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 import pytest
+import reports
 from commands import sshiba
 
 from sshiba import load
@@ -180,6 +181,15 @@ def test_report(folder: Path, tmp_path: Path) -> None:
     assert "exists" in done.stderr
     done = sshiba("report", "m.sshiba", "-o", "r.pdf", cwd=tmp_path)
     assert "ending" in done.stderr
+    patients = pd.read_csv(data)["patient"]
+    more = pd.DataFrame({"patient": patients, "ward": ["east", "west"] * (len(patients) // 2)}).iloc[::-1]
+    more.to_csv(tmp_path / "more.csv", index=False)
+    given = ("--metadata", "more.csv", "--index", "patient", "--force")
+    done = sshiba("report", "m.sshiba", "-o", "r.html", *given, cwd=tmp_path)
+    assert done.returncode == 0, done.stderr
+    colours = reports.content(tmp_path / "r.html")["factors"]["colours"]
+    assert [colour["name"] for colour in colours] == ["ward"]
+    assert colours[0]["labels"][:2] == ["east", "west"]
 
 
 def test_parquet_and_npz(folder: Path, tmp_path: Path) -> None:

@@ -14,7 +14,7 @@ from sshiba import SSHIBA, Count, Real, evaluate, load, plots, tune
 from sshiba.core import machine
 from sshiba.core.likelihoods.poisson_predictive import below, log_probability
 from sshiba.data.advice import DataError
-from sshiba.plots.numbers import calibration_data, imputation_data
+from sshiba.plots import calibration_data, imputation_data
 
 N = 120
 
@@ -244,7 +244,7 @@ def test_hidden_counts() -> None:
     assert scores["coverage"] == pytest.approx(np.mean(inside), abs=0.05)
     assert scores["coverage"] == pytest.approx(0.9, abs=0.05)
     table = calibration_data(checks, "words")
-    assert np.abs(table["promised"] - table["happened"]).max() < 0.12
+    assert np.abs(table["predicted"] - table["observed"]).max() < 0.12
     assert len(imputation_data(checks, "words")) == one.n_hidden
     assert plots.imputation(checks, "words").get_title().startswith("words: R² 0.")
     plots.calibration(checks)

@@ -52,7 +52,7 @@ def test_trials_count_as_sweeps(problem: Problem) -> None:
     """Whatever the limit, also in the midst of a trial; one more sweep where factors were pruned in the last."""
     whole, calls = fit_counted(problem, FitOptions(tol=0.5))
     assert whole.converged
-    assert len(whole.path) < calls["step"] == whole.n_sweeps
+    assert len(whole.path) == calls["step"] == whole.n_sweeps
     for max_iter in (*range(1, whole.n_sweeps), whole.n_sweeps + 1):
         fit, calls = fit_counted(problem, FitOptions(max_iter=max_iter, tol=0.5))
         assert calls["step"] == fit.n_sweeps <= max_iter + 1
@@ -66,7 +66,7 @@ def test_no_trial_right_after_pruning(seed: int, prune_tol: float) -> None:
     rng = np.random.default_rng(seed)
     x = rng.standard_normal((60, 2)) @ rng.standard_normal((2, 6)) + rng.standard_normal((60, 6))
     model = SSHIBA(5, tol=1e-3, prune_tol=prune_tol, random_state=seed, start="random").fit({"x": x})
-    assert np.diff(model.elbo_path_).min() > 0
+    assert np.diff(model.elbo_path_).min() >= 0
 
 
 def test_factors_added_where_others_were_dropped(problem: Problem) -> None:
@@ -97,7 +97,8 @@ def test_trials_count_as_time(problem: Problem, monkeypatch: pytest.MonkeyPatch)
         fit = run(rows, StartingPoint(problem.posterior, 5), FitOptions(max_time=max_time, tol=0.5))
         assert rows.calls["step"] == fit.n_sweeps <= max_time + 2
         assert fit.converged or fit.n_sweeps > max_time
-        cut_short += not fit.converged and len(fit.path) < fit.n_sweeps
+        assert len(fit.path) == fit.n_sweeps
+        cut_short += not fit.converged and fit.path[-2:].count(fit.path[-1]) == 2
     assert cut_short > 0
 
 

@@ -23,7 +23,7 @@ from sshiba.data.margin_choice import MOST_VALUES, Ranks, choose_margins
 from sshiba.data.margins import Margin, rank_margin
 from sshiba.data.sources import function_source
 from sshiba.evaluate.tuning import score_target
-from sshiba.plots.numbers import calibration_data
+from sshiba.plots import calibration_data
 
 N = 150
 
@@ -364,7 +364,7 @@ def test_hidden_numbers_are_scored_on_their_scale(caplog: pytest.LogCaptureFixtu
     assert scores["coverage"] == plain["coverage"]
     assert scores["log_likelihood"] == pytest.approx(plain["log_likelihood"] - np.log(given[hidden]).mean(), rel=1e-6)
     table = calibration_data(checks, "x")
-    assert np.abs(table["promised"] - table["happened"]).max() < 0.1
+    assert np.abs(table["predicted"] - table["observed"]).max() < 0.1
     plots.imputation(checks, "x")
     plots.calibration(checks)
     assert len(evaluate.scores_table(checks, per="feature")) == 5

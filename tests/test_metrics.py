@@ -57,9 +57,18 @@ def test_what_cannot_be_ranked_is_refused() -> None:
 
 def test_reliability_is_what_happened_in_each_bin() -> None:
     table = reliability(np.array([[0, 1], [1, 1]]), np.array([[0.02, 0.06], [1.0, 0.92]]))
-    assert table["promised"].tolist() == pytest.approx([0.04, 0.96])
-    assert table["happened"].tolist() == [0.5, 1.0]
+    assert table["predicted"].tolist() == pytest.approx([0.04, 0.96])
+    assert table["observed"].tolist() == [0.5, 1.0]
     assert table["n"].tolist() == [2, 2]
+
+
+def test_small_bins_are_joined() -> None:
+    truth, p = np.array([0, 0, 1, 0, 1, 1, 1.0]), np.array([0.05, 0.06, 0.25, 0.26, 0.27, 0.95, 0.96])
+    table = reliability(truth, p, least=3)
+    assert table["n"].tolist() == [7]  # 2 + 3, and the last two with the ones before
+    assert table["observed"].tolist() == pytest.approx([4 / 7])
+    assert reliability(truth, p, least=2)["n"].tolist() == [2, 3, 2]
+    assert reliability(truth, p, least=8).empty
 
 
 def test_shapes_must_agree() -> None:

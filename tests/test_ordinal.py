@@ -12,7 +12,7 @@ from commands import sshiba
 from sshiba import SSHIBA, Categorical, Ordinal, Real, evaluate, load, plots, tune
 from sshiba.core import machine
 from sshiba.data.advice import DataError, DataTypeError
-from sshiba.plots.numbers import calibration_data, imputation_data
+from sshiba.plots import calibration_data, imputation_data
 
 N = 150
 WORDS = ["never", "once", "often", "daily"]
@@ -286,7 +286,7 @@ def test_hidden_levels() -> None:
     assert scores["log_likelihood"] == pytest.approx(np.log(chances).mean())
     table = calibration_data(checks, "use")
     assert table["n"].sum() == 4 * one.n_hidden
-    assert np.average(np.abs(table["promised"] - table["happened"]), weights=table["n"]) < 0.03
+    assert np.average(np.abs(table["predicted"] - table["observed"]), weights=table["n"]) < 0.03
     assert len(imputation_data(checks, "use")) == one.n_hidden
     assert plots.imputation(checks, "use").get_title().startswith("use: error 0.")
     plots.calibration(checks)

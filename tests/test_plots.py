@@ -1,6 +1,8 @@
 """Every picture: it draws what its twin says, on the Axes it was given, and no text lies on other text."""
 
+from dataclasses import replace
 from itertools import pairwise
+from pathlib import Path
 
 import matplotlib
 import numpy as np
@@ -87,15 +89,26 @@ def test_hidden_cells(view: str, checks: dict[str, Check]) -> None:
     assert table["truth"].notna().all()
     assert ("std" in table) == (view in ("few", "many"))
     told = plots.calibration_data(checks, view)
-    assert told[["promised", "happened"]].to_numpy().min() >= 0
-    assert told[["promised", "happened"]].to_numpy().max() <= 1
+    assert told[["predicted", "observed"]].to_numpy().min() >= 0
+    assert told[["predicted", "observed"]].to_numpy().max() <= 1
 
 
-def test_calibration_has_a_line_for_each_view(checks: dict[str, Check]) -> None:
+def test_calibration_has_a_square_for_each_view(checks: dict[str, Check]) -> None:
     ax = plots.calibration(checks)
     assert_readable(ax)
-    assert len(ax.lines) == 1 + 4
-    assert [text.get_text() for text in ax.get_legend().get_texts()] == ["few", "many", "labels", "kind"]
+    panels = ax.child_axes
+    assert [panel.get_title().split("\n")[0] for panel in panels] == ["few", "many", "labels", "kind"]
+    for panel, name in zip(panels, checks):
+        assert_readable(panel)
+        assert panel.get_aspect() == 1
+        table = plots.calibration_data(checks, name)
+        assert (table["n"] >= 10).all()
+        np.testing.assert_allclose(panel.lines[1].get_xydata(), table[["predicted", "observed"]])
+    band = panels[0].collections[0].get_paths()[0].vertices[:, 1]
+    few = plots.calibration_data(checks, "few")
+    assert (band.min(), band.max()) == (few["low"].min(), few["high"].max())
+    nothing = {"few": replace(checks["few"], hidden=np.zeros_like(checks["few"].hidden))}
+    assert "fewer than 10" in plots.calibration(nothing).texts[0].get_text()
 
 
 def test_overview(model: SSHIBA, views: dict) -> None:
@@ -164,7 +177,7 @@ def test_relevance_as_an_image(model: SSHIBA) -> None:
 
 
 @pytest.mark.parametrize(
-    "colour",
+    "color",
     [
         np.arange(80.0),
         pd.Series(["a", None] * 40, name="group"),
@@ -173,8 +186,8 @@ def test_relevance_as_an_image(model: SSHIBA) -> None:
         pd.Series(np.where(np.arange(80) % 3, 1.5, np.nan), name="mostly"),
     ],
 )
-def test_factors_coloured_by_anything(model: SSHIBA, colour: object) -> None:
-    ax = plots.factors(model, 1, 2, colour)
+def test_factors_coloured_by_anything(model: SSHIBA, color: object) -> None:
+    ax = plots.factors(model, 1, 2, color)
     assert_readable(ax)
     assert sum(len(part.get_offsets()) for part in ax.collections) == 80
     if ax.get_legend() is not None:
@@ -183,15 +196,15 @@ def test_factors_coloured_by_anything(model: SSHIBA, colour: object) -> None:
 
 def test_ordered_categories_keep_their_order(model: SSHIBA) -> None:
     levels = ["never", "rarely", "often", "daily"]
-    colour = pd.Categorical.from_codes(np.arange(80) % 3 + 1, levels, ordered=True)
-    ax = plots.factors(model, colour=colour)
+    color = pd.Categorical.from_codes(np.arange(80) % 3 + 1, levels, ordered=True)
+    ax = plots.factors(model, color=color)
     assert [text.get_text() for text in ax.get_legend().get_texts()] == levels[1:]
     reds = [part.get_facecolor()[0][0] for part in ax.collections]
     assert reds == sorted(reds)
 
 
 def test_dates_make_a_scale(model: SSHIBA) -> None:
-    ax = plots.factors(model, colour=pd.date_range("2020-01-01", periods=80))
+    ax = plots.factors(model, color=pd.date_range("2020-01-01", periods=80))
     assert_readable(ax)
     assert ax.get_legend() is None
 
@@ -206,7 +219,7 @@ def test_one_factor_and_names_that_look_like_mathematics(tmp_path) -> None:
     drawn += [plots.overview(one, {name: x}), plots.imputation(check(SSHIBA(1), {name: x}), name)]
     for ax in drawn:
         ax.figure.savefig(tmp_path / "picture.png")
-    assert drawn[3].get_ylabel() == "row"
+    assert drawn[3].get_ylabel() == "rows"
 
 
 def test_clear_errors(model: SSHIBA, checks: dict[str, Check]) -> None:
@@ -220,17 +233,19 @@ def test_clear_errors(model: SSHIBA, checks: dict[str, Check]) -> None:
             plots.weights(model, "few", strange)
     assert len(plots.weights_data(model, "few", np.int64(last))) == 5
     with pytest.raises(ValueError, match="3 values, and the model 80 rows"):
-        plots.factors(model, colour=[1, 2, 3])
+        plots.factors(model, color=[1, 2, 3])
     with pytest.raises(ValueError, match="unknown view"):
         plots.imputation(checks, "nothing")
     with pytest.raises(TypeError, match="a value for each of the 80 rows"):
-        plots.factors(model, colour="kind")
+        plots.factors(model, color=5)
     with pytest.raises(ValueError, match="no row of the model"):
-        plots.factors(model, colour=pd.Series(range(80), index=[f"q{i}" for i in range(80)]))
+        plots.factors(model, color=pd.Series(range(80), index=[f"q{i}" for i in range(80)]))
     with pytest.raises(ValueError, match="not fitted"):
         plots.elbo(SSHIBA())
 
 
-def test_each_picture_has_its_twin() -> None:
+def test_each_picture_has_its_twin_and_is_in_the_gallery() -> None:
     pictures = {name for name in plots.__all__ if not name.endswith("_data")}
+    gallery = (Path(__file__).parents[1] / "docs" / "gallery.md").read_text(encoding="utf-8")
+    assert {name for name in pictures if f"plots.{name}(" not in gallery} == set()
     assert {f"{name}_data" for name in pictures} == set(plots.__all__) - pictures

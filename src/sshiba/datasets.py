@@ -20,7 +20,7 @@ class DatasetError(RuntimeError):
     """A data set is neither in the folder nor to be fetched; says what to do."""
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Dataset:
     """Views of the same rows, ready for `SSHIBA.fit`."""
 
@@ -28,6 +28,10 @@ class Dataset:
     is_train: np.ndarray | None = None  # the official split, where there is one
     image_shape: tuple[int, int] | None = None  # of the views that are pictures
     source: str = ""
+
+    def __repr__(self) -> str:
+        shapes = [f"{name} {' x '.join(f'{n:,}' for n in view.shape)}" for name, view in self.views.items()]
+        return f"Dataset({', '.join(shapes)}; {self.source or 'no source'})"
 
 
 def load_yeast() -> Dataset:

@@ -64,8 +64,8 @@ from .fitted.sharpness import find_sharpness
 from .fitting.budget import FitOptions
 from .fitting.loop import Progress, StartingPoint
 from .fitting.progress_bar import FitBar, ReadingBar
-from .fitting.restarts import Restart, Restarts, ctrl_c, run_restarts
-from .report import write_report
+from .fitting.restarts import Restart, Restarts, best_place, ctrl_c, run_restarts
+from .report import Report, write_report
 from .settings import check_settings
 
 logger = logging.getLogger("sshiba")
@@ -428,7 +428,11 @@ class SSHIBA(BaseEstimator):
                 on_pause = save if checkpoint is not None else None
                 options = replace(self._fit_options(schema, began), trials=choice.keep == FEWEST, pause=60 * minutes)
                 watched = watch if watchers else None
-                return run_restarts(rows, n_components, options, seeds, self.n_jobs, watched, on_pause, start, before)
+                found = run_restarts(rows, n_components, options, seeds, self.n_jobs, watched, on_pause, start, before)
+                if bar is not None:
+                    best = found.all[best_place(found.all)]
+                    bar.finish(best.n_iter, best.elbo, best.n_components)
+                return found
 
         with ctrl_c():  # from the last sweep on it is noted: what was found is kept
             restarts = sweeps()
@@ -715,19 +719,34 @@ class SSHIBA(BaseEstimator):
         """
         write_to(fitted_of(self), data)
 
-    def report(self, path: str | Path, views: Any = None, fraction: float = 0.1, title: str = "") -> None:
-        """Write a report of the fit: one HTML file that needs no network (extra `report`).
+    def report(
+        self,
+        path: str | Path | None = None,
+        views: Any = None,
+        fraction: float = 0.1,
+        title: str = "",
+        metadata: Any = None,
+    ) -> Report:
+        """A report of the fit: one HTML file that needs no network (extra `report`).
 
         Parameters
         ----------
-        path : path
+        path : path, optional
+            Where it is written. In a notebook it is also shown.
         views : optional
             The data of the fit: adds which rows have what, columns to colour rows by, and a held-out check.
         fraction : float
-            Share of the seen cells that the check hides from another fit; 0 leaves it out.
+            Share of the seen cells that the check hides from another fit; 0 leaves it out. The fit shows how far it is.
         title : str
+        metadata : DataFrame, Series or dict, optional
+            More that is known of the rows, by their names: columns to colour them by, and to compare factors with.
+
+        Returns
+        -------
+        Report
+            `save` writes it to another place.
         """
-        write_report(self, path, views, fraction, title)
+        return write_report(self, path, views, fraction, title, metadata)
 
 
 SAME_MODEL = (

@@ -119,6 +119,9 @@ def report(
         float, typer.Option(min=0.0, max=1.0, help="Share of the cells the check hides; 0: no check.")
     ] = 0.1,
     title: Annotated[str, typer.Option(help="Title of the page.")] = "",
+    metadata: Annotated[
+        str | None, typer.Option(help="A table with more about the rows, by the same --index: colours, associations.")
+    ] = None,
     max_memory: MaxMemory = None,
     force: Force = False,
 ) -> None:
@@ -127,7 +130,8 @@ def report(
         check_target(out, force, (".html", ".htm"))
         used = load(model).set_params(max_memory=max_memory)
         given = None if not data else read_again(used, data, how)
-        used.report(out, given, fraction, title or Path(model).stem)
+        beside = None if metadata is None else values_of(open_data([metadata], how, None, limit_for_checks(max_memory)))
+        used.report(out, given, fraction, title or Path(model).stem, beside)
         say(f"Saved: {out}")
 
 

@@ -38,7 +38,7 @@ LEVEL = 0.9  # of the intervals whose coverage is told
 COLUMNS = ["type", "hidden", "rmse", "r2", "coverage", "accuracy", "auc", "mae", "smae", "log_likelihood"]
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Check:
     """The hidden cells of one view beside what was predicted for them.
 
@@ -58,6 +58,10 @@ class Check:
     on_margins: OnMargins | None = None  # of a real view with margins: errors and densities on their scales
     levels: tuple[np.ndarray, ...] = ()  # of an ordinal view: (n, levels) probabilities of each column
     likelihood: Likelihood | None = None  # of numbers: what their means and deviations stand for
+
+    def __repr__(self) -> str:
+        scores = ", ".join(f"{name} {value:.3f}" for name, value in self.scores().items())
+        return f"Check({self.kind}, {self.n_hidden:,} hidden cells{': ' + scores if scores else ''})"
 
     @property
     def n_hidden(self) -> int:

@@ -89,11 +89,26 @@ def normal_log_likelihood(truth: np.ndarray, mean: np.ndarray, std: np.ndarray) 
     return float(np.mean(-0.5 * error**2 - np.log(std[seen]) - 0.5 * np.log(2 * np.pi)))
 
 
-def reliability(truth: np.ndarray, probability: np.ndarray, n_bins: int = 10) -> pd.DataFrame:
-    """How often what was given a probability came true, in equal bins of it: promised, happened, n; no empty bins."""
-    table = pd.DataFrame({"promised": np.ravel(probability), "happened": np.ravel(truth).astype(float), "n": 1})
-    bins = np.minimum((table["promised"] * n_bins).astype(int), n_bins - 1)
-    return table.groupby(bins).agg({"promised": "mean", "happened": "mean", "n": "sum"}).reset_index(drop=True)
+def reliability(truth: np.ndarray, probability: np.ndarray, n_bins: int = 10, least: int = 1) -> pd.DataFrame:
+    """How often what was given a probability came true, in equal bins of it: predicted, observed, n.
+
+    A bin of fewer than `least` is joined with the next one, the last with the one before.
+    """
+    given = np.ravel(probability)
+    table = pd.DataFrame({"predicted": given, "observed": np.ravel(truth).astype(float), "n": 1})
+    bins = np.minimum((given * n_bins).astype(int), n_bins - 1)
+    counts = np.bincount(bins, minlength=n_bins)
+    joined, full = np.zeros(n_bins, dtype=int), 0
+    held = 0
+    for place, n in enumerate(counts):
+        joined[place] = full
+        held += n
+        if held >= least:
+            full, held = full + 1, 0
+    if full == 0:
+        return table.iloc[:0]
+    own = np.minimum(joined[bins], full - 1)
+    return table.groupby(own).agg({"predicted": "mean", "observed": "mean", "n": "sum"}).reset_index(drop=True)
 
 
 def rmse(truth: np.ndarray, guess: np.ndarray) -> float:

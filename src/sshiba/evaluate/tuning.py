@@ -39,13 +39,19 @@ HIDDEN = ("rows", "cells")
 M = TypeVar("M", bound=Any)  # an estimator such as SSHIBA
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Tuned(Generic[M]):
     """The best options found: an unfitted model that has them, and the scores of all that were tried."""
 
     model: M
     options: dict[str, Any]
     table: pd.DataFrame  # one row a candidate: its options, the mean and standard error of its score
+
+    def __repr__(self) -> str:
+        best, chosen = self.table["score"].max(), ", ".join(f"{name}={value!r}" for name, value in self.options.items())
+        error = self.table["se"][self.table["score"].argmax()]
+        spread = "" if np.isnan(error) else f" ± {error:.3f}"
+        return f"Tuned({chosen}: score {best:.3f}{spread}, best of {len(self.table)})"
 
 
 def tune(

@@ -21,6 +21,7 @@ from ..data.coding import labelled_frame
 from ..data.covariates import ENTRY, GROUPS
 from ..data.dask_answers import add_up_parts, in_partitions
 from ..data.giving_back import bounds_to_user, fill, probabilities_to_user, std_to_user, to_user
+from ..data.levels import first_places
 from ..data.one_table import columns_absent_from, is_one_table, merge_columns, same_name, whole_table
 from ..data.row_parts import by_parts, holds_sources, row_parts
 from ..data.sparse_tables import is_sparse_view, no_deviations, with_dense_columns
@@ -294,13 +295,32 @@ class Answers(RowReader):
             z = np.array(np.nan)
         if z.ndim != 2 or z.shape[1] != fit.n_components or not np.isfinite(z).all():
             raise ValueError(f"factors must be finite numbers, rows by the {fit.n_components} factors of the model.")
-        z = np.pad(z, ((0, 0), (0, fit.spec.n_known)))  # covariates at their mean
-        for name, place in ((name, fit.schema.place(name)) for name in fit.schema.types):
-            x = PredictiveView(fit.posterior.views[place]).given_z(z).sharpened(fit.sharpness[place])
-            values, std = self._likelihood(name).predict(x)
+        for name in fit.schema.types:
+            values, std = self._expected(name, z)
             mean, _ = self._in_users_units(name, self._likelihood(name).decide(values), std)
             found[name] = to_user(fit.schema, name, mean, pd.RangeIndex(len(z)), whole=True, decoded=True)
         return found
+
+    def expected_feature(self, name: str, place: int, z: np.ndarray) -> np.ndarray:
+        """What one feature is expected to be at these factors, (n,), in the user's units.
+
+        Of yes / no and of classes it is a probability, of levels the mean of their numbers 0, 1, 2 ...
+        """
+        coding = self.fit.schema.codings[name]
+        values, std = self._expected(name, z)
+        if coding.ordered:
+            first, n_levels = first_places(coding.ordered)[place], len(coding.ordered[place].values)
+            return values[:, first : first + n_levels] @ np.arange(n_levels)
+        if self.fit.schema.types[name].has_probabilities:
+            return values[:, place]
+        return self._in_users_units(name, self._likelihood(name).decide(values), std)[0][:, place]
+
+    def _expected(self, name: str, z: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """Values of a view and their standard deviations in the model's units, covariates at their mean."""
+        fit, place = self.fit, self.fit.schema.place(name)
+        z = np.pad(z, ((0, 0), (0, fit.spec.n_known)))
+        x = PredictiveView(fit.posterior.views[place]).given_z(z).sharpened(fit.sharpness[place])
+        return self._likelihood(name).predict(x)
 
     def sample(self, n: int = 1, random_state: int | None = None, covariates: Any = None) -> Any:
         """New rows."""

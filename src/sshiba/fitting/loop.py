@@ -48,6 +48,7 @@ def run(
     patience, grown_to, hopeless_below = FIRST_TRIAL, 0, -np.inf
 
     def so_far(interrupted: bool = False) -> Fit:
+        path.extend([path[-1]] * (budget.n_sweeps - len(path) if path else 0))  # a trial that was cut short
         return Fit(state, path, budget.n_sweeps, converged, budget.seconds, interrupted)
 
     try:
@@ -78,11 +79,11 @@ def run(
                     state = other
                     if state.posterior.n_components > size:
                         grown_to = state.posterior.n_components
-                    path.append(state.bound)
                 elif not budget.exhausted:  # else the trial was cut short, and says nothing
                     converged = settled
                     patience = max(1.0, min(patience, pace / max(options.tol, 1e-300)) / 10)
                 hopeless_below = state.bound + lacked
+                path += [state.bound] * (budget.n_sweeps - len(path))
     except KeyboardInterrupt:
         if len(path) == len(start.path):  # nothing was done yet that could be kept
             raise
@@ -155,8 +156,8 @@ class Progress:
 class Fit:
     """The end of one run, or where it was stopped by the user.
 
-    `path` holds the bound after each accepted sweep; `n_sweeps` counts all of them, those of trials too. `log_evidence`
-    is None where it is not derived.
+    `path` holds the bound of what was kept after each sweep, so that it stays the same during a trial of another number
+    of factors; `n_sweeps` is its length. `log_evidence` is None where it is not derived.
     """
 
     state: State

@@ -217,11 +217,11 @@ def calibration(folder: Path, name: str, whose: str, truth: np.ndarray, scores: 
     table = reliability(truth, scores)
     figure, ax = plt.subplots(figsize=(3.6, 3.4))
     ax.plot([0, 1], [0, 1], color=GREY, lw=0.8, ls="--")
-    ax.plot(table["promised"], table["happened"], color=BLUE)
-    ax.scatter(table["promised"], table["happened"], 8 * np.log1p(table["n"]), color=BLUE)
+    ax.plot(table["predicted"], table["observed"], color=BLUE)
+    ax.scatter(table["predicted"], table["observed"], 8 * np.log1p(table["n"]), color=BLUE)
     ax.set_xlabel("predicted probability")
     ax.set_ylabel("share that was true")
-    off = float(np.average((table["promised"] - table["happened"]).abs(), weights=table["n"]))
+    off = float(np.average((table["predicted"] - table["observed"]).abs(), weights=table["n"]))
     caption = (
         f"{whose}: calibration on the test rows, the points larger where there are more cells. Between the probability "
         f"said and the share that came true there is {off:.3f} on average."

@@ -8,36 +8,37 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
+from .. import plots
 from ..data.sampling import Sample
-from ..data.sparse_tables import SparseTable, is_sparse_view, read_sparse
 from ..data.wording import counted
 from ..evaluate import Check, scores_table
-from ..fitted.answers import Answers
 from ..fitted.describe import covariate_effects, inits_table, r2_table, views_table
 from ..fitted.fitted import Fitted
-from ..plots import numbers
+from ..plots.data_pictures import by_pattern
 from . import sentences
+from .about_rows import cards, colour, known_columns
 
 MOST_POINTS = 4_000  # of the scatter
 MOST_WEIGHTS = 600_000  # of all views, each with its deviation: six megabytes of page
-MOST_COLOURS = 15  # columns of each view that can colour the points
 MOST_BARS = 40
 MOST_BANDS = 400  # rows of the overview that a screen can tell apart
 
 
-def content(fit: Fitted, sample: Sample, checks: dict[str, Check] | None, fraction: float) -> dict[str, Any]:
+def content(
+    fit: Fitted, sample: Sample, checks: dict[str, Check] | None, fraction: float, metadata: Any = None
+) -> dict[str, Any]:
     """Everything on the page; `sample` holds the data, or None."""
     table = views_table(fit)
     possible = rows_in_fit(fit, sample)
     rows = np.sort(possible[np.random.default_rng(0).permutation(len(possible))[:MOST_POINTS]])
-    correlation = numbers.factor_correlation_data(fit)
+    correlation, known = plots.factor_correlation_data(fit), known_columns(fit, sample, metadata)
     parts: dict[str, Any] = {
         "views": {"words": sentences.views(fit, table), "rows": _views(fit, table)},
         "convergence": {"words": sentences.convergence(fit), "paths": _paths(fit), **_restarts(fit)},
         "variance": {
             "words": sentences.variance(fit),
             "views": [str(name) for name in fit.schema.names],
-            "shares": rounded(numbers.variance_explained_data(fit)),
+            "shares": rounded(plots.variance_explained_data(fit)),
             "all": rounded(r2_table(fit).loc[["all"]])[0],
         },
         "factors": {
@@ -45,10 +46,11 @@ def content(fit: Fitted, sample: Sample, checks: dict[str, Check] | None, fracti
             "names": fit.factor_names,
             "rows": [str(label) for label in fit.index[rows]],
             "values": packed(fit.factors[rows].T),
-            "colours": _colours(fit, sample, rows),
+            "colours": [colour(column, rows) for column in known],
         },
+        "cards": cards(fit, known),
         "weights": _weights(fit),
-        "relevance": [_relevance(fit, name) for name in fit.schema.types],
+        "relevance": [_relevance(fit, name) for name, view in fit.schema.types.items() if view.select_features],
         "provenance": {"words": sentences.provenance(fit), "settings": _settings(fit)},
     }
     if fit.schema.groups is not None and fit.r2_by_group is not None:
@@ -59,6 +61,8 @@ def content(fit: Fitted, sample: Sample, checks: dict[str, Check] | None, fracti
         parts["overview"] = _overview(fit, sample)
     if checks:
         parts["check"] = _check(checks, fraction, sample)
+    elif sample.views is not None:
+        parts["check"] = {"words": sentences.NO_CHECK}
     return parts
 
 
@@ -94,12 +98,12 @@ def _views(fit: Fitted, table: pd.DataFrame) -> list[list[str]]:
 
 def _groups(fit: Fitted) -> dict[str, Any]:
     """The activity of factors in groups of samples, and what they explain there."""
-    shares = numbers.variance_by_group_data(fit)
+    shares = plots.variance_by_group_data(fit)
     pairs: list[Any] = shares.columns.to_list()
     return {
         "words": sentences.groups(fit),
         "names": [str(name) for name in fit.schema.group_names],
-        "activity": rounded(numbers.activity_data(fit)),
+        "activity": rounded(plots.activity_data(fit)),
         "columns": [", ".join(str(name) for name in pair) for pair in pairs],
         "shares": rounded(shares),
     }
@@ -154,7 +158,7 @@ def _weights(fit: Fitted) -> dict[str, Any]:
 
 def _effects(fit: Fitted) -> dict[str, Any]:
     """The largest effects of covariates, in the units of the data, the clearest first."""
-    table = numbers.covariate_effects_data(fit)
+    table = plots.covariate_effects_data(fit)
     effects = covariate_effects(fit)
     assert effects is not None
     first = table.head(MOST_BARS)
@@ -169,11 +173,11 @@ def _effects(fit: Fitted) -> dict[str, Any]:
 
 
 def _relevance(fit: Fitted, name: str) -> dict[str, Any]:
-    table = numbers.feature_relevance_data(fit, name)
+    table = plots.feature_relevance_data(fit, name)
     first = table.head(MOST_BARS)
     return {
         "view": str(name),
-        "words": sentences.relevance(str(name), table, fit.schema.types[name].select_features),
+        "words": sentences.relevance(str(name), table),
         "features": [str(feature) for feature in first["feature"]],
         "values": [float(f"{value:.4g}") for value in first["relevance"]],
     }
@@ -187,61 +191,14 @@ def _settings(fit: Fitted) -> list[list[str]]:
 
 
 def _overview(fit: Fitted, sample: Sample) -> dict[str, Any]:
-    shares = numbers.overview_data(fit, sample.views)
-    ordered = numbers.by_pattern(shares)
+    shares = plots.overview_data(fit, sample.views)
+    ordered = by_pattern(shares)
     places = np.unique(np.linspace(0, max(len(ordered) - 1, 0), MOST_BANDS).astype(int))
     return {
         "words": sentences.looked_at(sample.in_words) + sentences.overview(shares),
         "views": [str(name) for name in shares],
         "shares": rounded(ordered.iloc[places].T),
     }
-
-
-def _colours(fit: Fitted, sample: Sample, rows: np.ndarray) -> list[dict[str, Any]]:
-    """Columns of the data that can colour the points: labels first, of each view the most relevant ones."""
-    if sample.views is None:
-        return []
-    answers = Answers(fit)
-    given = answers.given(sample.views)
-    index = answers.read(sample.views)[1] if sample.index is None else sample.index
-    out = []
-    views = [name for name in given if name in fit.schema.codings]
-    for name in sorted(views, key=lambda n: not fit.schema.codings[n].has_classes):
-        if is_sparse_view(given[name]):
-            out += _sparse_colours(fit, read_sparse(given[name], name), name, index, fit.index[rows])
-            continue
-        frame = pd.DataFrame(given[name]) if not isinstance(given[name], pd.Series) else given[name].to_frame()
-        if len(frame) == len(index) and not isinstance(given[name], pd.DataFrame | pd.Series):
-            frame.index = index
-        frame = frame.reindex(fit.index[rows])
-        if frame.notna().to_numpy().any():
-            order = np.array([0])
-            if not fit.schema.codings[name].has_classes:
-                order = numbers.feature_relevance_data(fit, name)["place"].to_numpy()
-            for d in order[:MOST_COLOURS]:
-                out.append(_colour(str(name), frame.iloc[:, int(d)], fit, name, int(d)))
-    return out
-
-
-def _sparse_colours(fit: Fitted, table: SparseTable, name: str, index: pd.Index, shown: pd.Index) -> list[dict]:
-    """The same for the most relevant columns of a sparse view, the only ones that are made dense."""
-    order = numbers.feature_relevance_data(fit, name)["place"].to_numpy()[:MOST_COLOURS]
-    if table.has_names:
-        places = table.columns.get_indexer(pd.Index(list(fit.schema.codings[name].features))[order])
-        frame = table.frame(np.arange(len(table)), places).reindex(shown)
-    else:
-        frame = table.frame(np.arange(len(table)), order).set_axis(index).reindex(shown)
-    return [_colour(str(name), frame.iloc[:, i], fit, name, int(d)) for i, d in enumerate(order)]
-
-
-def _colour(view: str, column: pd.Series, fit: Fitted, name: str, d: int) -> dict[str, Any]:
-    feature = str(fit.schema.codings[name].features[d])
-    title = view if fit.schema.codings[name].has_classes else f"{view}: {feature}"
-    ordered = fit.schema.codings[name].ordered
-    if ordered or fit.schema.codings[name].has_classes or not pd.api.types.is_numeric_dtype(column):
-        labels = [None if pd.isna(x) else str(x) for x in column]
-        return {"name": title, "labels": labels, "levels": [str(x) for x in ordered[d].values] if ordered else None}
-    return {"name": title, "values": [None if pd.isna(x) else float(f"{float(x):.5g}") for x in column]}
 
 
 def _check(checks: dict[str, Check], fraction: float, sample: Sample) -> dict[str, Any]:
@@ -255,8 +212,12 @@ def _check(checks: dict[str, Check], fraction: float, sample: Sample) -> dict[st
             [str(name), *("" if pd.isna(x) else f"{x:.3f}" if isinstance(x, float) else str(x) for x in row)]
             for name, row in zip(scores.index, scores.to_numpy(dtype=object))
         ],
-        "calibration": [
-            {"view": str(name), "points": rounded(numbers.calibration_data(checks, name)[["promised", "happened"]])}
-            for name in shown
-        ],
+        "calibration": [_calibration(checks, name) for name in shown],
     }
+
+
+def _calibration(checks: dict[str, Check], name: str) -> dict[str, Any]:
+    """Points with their intervals; numbers have a line, since their levels are chosen."""
+    table = plots.calibration_data(checks, name)
+    points = rounded(table[["predicted", "observed", "low", "high"]])
+    return {"view": str(name), "points": points, "line": checks[name].std is not None, "n": checks[name].n_hidden}

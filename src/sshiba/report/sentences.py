@@ -17,6 +17,7 @@ SHARED = 0.01  # of a view's variance: from here on a factor counts as part of i
 NOTHING = 1e-6  # of a view's variance: what is below it is no factor
 ACTIVE = 0.1  # of the variance of a factor in its most active group: from here on it counts as active in another
 MOST_NAMES = 6  # in a sentence
+NO_CHECK = "No held-out check was made (fraction=0): how well hidden cells are predicted is not known."
 CLOSE = 1e-4  # of the bound's size: restarts this near to the best found the same
 
 
@@ -135,7 +136,7 @@ def factors(correlation: pd.DataFrame, n_shown: int, n_rows: int) -> str:
     if len(r) == 0:
         return "There are no factors."
     if len(r) < 2:
-        return f"Each point is {which}. There is one factor only; upwards are the rows in their order."
+        return f"Each point is {which}. There is one factor only; points are moved apart so that they can be seen."
     words = f"Each point is {which}, on two factors."
     a, b = divmod(int(np.abs(np.triu(r, 1)).argmax()), len(r))
     how = "Factors are nearly uncorrelated" if abs(r[a, b]) < 0.2 else "Some factors go together"
@@ -143,17 +144,17 @@ def factors(correlation: pd.DataFrame, n_shown: int, n_rows: int) -> str:
     return f"{words} {how}: the closest pair is {pair}, r = {r[a, b]:.2f}."
 
 
-def relevance(name: str, table: pd.DataFrame, selected: bool) -> str:
+def relevance(name: str, table: pd.DataFrame) -> str:
     values = table["relevance"].to_numpy()
     if not values.any():
         return f"No factor describes {name}."
     half = int(np.searchsorted(np.cumsum(values), values.sum() / 2)) + 1
-    how = "was learned with the fit (1/E[gamma])" if selected else "is the size of a feature's weights"
     if len(table) == 1:
         return f"{name} has one feature, {table['feature'].iloc[0]}."
     first = f"{table['feature'].iloc[0]} is the most relevant of {counted(len(table), 'feature')} of {name}"
     part = "one alone holds" if half == 1 else f"{half:,} of them hold"
-    return f"{first}; {part} half of all relevance, which {how}."
+    above = f"{int((values > 1).sum()):,} of {len(values):,} are above 1, which is what a feature has before the fit"
+    return f"{first}; {part} half of all relevance (1/E[gamma]). {above}."
 
 
 def held_out(scores: pd.DataFrame, fraction: float) -> str:
