@@ -48,7 +48,7 @@ def run(
     patience, grown_to, hopeless_below = FIRST_TRIAL, 0, -np.inf
 
     def so_far(interrupted: bool = False) -> Fit:
-        path.extend([path[-1]] * (budget.n_sweeps - len(path) if path else 0))  # a trial that was cut short
+        path.extend(path[-1:] * (budget.n_sweeps - len(path)))  # a trial that was cut short
         return Fit(state, path, budget.n_sweeps, converged, budget.seconds, interrupted)
 
     try:

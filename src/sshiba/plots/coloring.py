@@ -58,8 +58,7 @@ class Coloring:
         named = [(points, layer.label) for points, layer in drawn if layer.label]
         if named:
             title = None if scaled else self.title or None  # of a scale the bar has it
-            above = {"bbox_to_anchor": (1.0, 1.0), "loc": "lower right", "borderpad": 0}
-            where = above if scaled else {"bbox_to_anchor": (1.0, 1.0), "loc": "upper left"}
+            where = {"loc": "best"} if scaled else {"bbox_to_anchor": (1.0, 1.0), "loc": "upper left"}
             ax.legend(*zip(*named), title=title, frameon=False, markerscale=1.5, **where)
 
 
