@@ -203,12 +203,12 @@ def fingerprint() -> str:
 
 def summary(found: dict[str, dict[int, Result]]) -> str:
     """A line for each suite, then each failure with the command that shows it."""
-    lines = [f"{'suite':12}{'cases':>7}{'failed':>8}{'hours of processor':>20}  outcomes"]
+    lines = [f"{'suite':12}{'cases':>7}{'failed':>8}{'minutes':>9}  outcomes"]
     for name, results in found.items():
         counts = Counter(result.outcome for result in results.values())
-        hours = sum(result.seconds for result in results.values()) / 3600
+        minutes = sum(result.seconds for result in results.values()) / 60
         words = ", ".join(f"{n} {outcome}" for outcome, n in counts.most_common() if outcome != FAILED)
-        lines.append(f"{name:12}{len(results):7}{counts[FAILED]:8}{hours:20.2f}  {words}")
+        lines.append(f"{name:12}{len(results):7}{counts[FAILED]:8}{minutes:9.1f}  {words}")
     for name, results in found.items():
         for result in results.values():
             if result.outcome == FAILED:

@@ -51,14 +51,21 @@ def whole() -> tuple[SSHIBA, bytes, dict[str, Any], dict[str, np.ndarray], dict[
         model.save(path)
         raw = path.read_bytes()
     with zipfile.ZipFile(io.BytesIO(raw)) as archive:
-        return model, raw, json.loads(archive.read(JSON)), load_arrays(archive.read(ARRAYS)), views
+        header, arrays = json.loads(archive.read(JSON)), load_arrays(archive.read(ARRAYS))
+    header["provenance"] = dict.fromkeys(header["provenance"], "")
+    for restart in header["result"]["inits"]:
+        restart |= {key: 0.0 for key in restart if "seconds" in key}
+    raw = packed([(JSON, json.dumps(header).encode()), (ARRAYS, save_arrays(arrays))])
+    return model, raw, header, arrays, views
 
 
 def packed(entries: list[tuple[str, bytes]], method: int = zipfile.ZIP_STORED) -> bytes:
     out = io.BytesIO()
     with warnings.catch_warnings(action="ignore"), zipfile.ZipFile(out, "w", method) as archive:
         for name, content in entries:
-            archive.writestr(name, content)
+            info = zipfile.ZipInfo(name)  # without the time of day: a seed is one file
+            info.compress_type = method
+            archive.writestr(info, content)
     return out.getvalue()
 
 

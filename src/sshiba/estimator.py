@@ -788,10 +788,13 @@ def _changed(what: str, before: Any, now: Any) -> str:
 
 def load(path: str | Path) -> SSHIBA:
     """Read a model that `SSHIBA.save` wrote; it predicts the same to the last bit."""
-    fit = load_model(path)
     try:
-        model = SSHIBA(views=fit.schema.view_options, **fit.settings)
-        model._keep(fit)
-    except (KeyError, TypeError, ValueError, IndexError, AttributeError, OverflowError) as error:
+        with np.errstate(over="raise", invalid="raise"):
+            fit = load_model(path)
+            model = SSHIBA(views=fit.schema.view_options, **fit.settings)
+            model._keep(fit)
+    except ModelFileError:
+        raise
+    except (LookupError, TypeError, ValueError, AttributeError, ArithmeticError) as error:
         raise ModelFileError(f"{str(path)!r} is not a consistent SSHIBA model: {error!r}.") from error
     return model
