@@ -10,7 +10,7 @@ from scipy.stats import norm, spearmanr
 from sklearn.metrics import roc_auc_score
 
 from sshiba import SSHIBA, Binary, Categorical, Ordinal, Real, plots
-from sshiba.evaluate.intervals import auc_interval, binomial_interval, rank_correlation_interval
+from sshiba.evaluate.confidence import auc_interval, binomial_interval, rank_correlation_interval
 from sshiba.plots.canvas import short
 
 matplotlib.use("Agg")

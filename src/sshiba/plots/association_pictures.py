@@ -9,7 +9,7 @@ import numpy as np
 import pandas as pd
 from scipy.stats import rankdata
 
-from ..evaluate.intervals import auc_interval, rank_correlation_interval
+from ..evaluate.confidence import auc_interval, rank_correlation_interval
 from ..fitted.fitted import Fitted, FittedModel, fitted_of
 from .canvas import DIVERGING, MANY, PALETTE, heat, make_axes, name_bars, say_instead, short, without_box
 from .coloring import label_order

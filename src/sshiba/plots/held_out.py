@@ -8,7 +8,7 @@ import numpy as np
 import pandas as pd
 
 from ..evaluate import Check, reliability
-from ..evaluate.intervals import binomial_interval
+from ..evaluate.confidence import binomial_interval
 from .canvas import GREY, MOST_POINTS, PALETTE, heat, make_axes, make_panels, say_instead, short, without_box
 
 if TYPE_CHECKING:
