@@ -314,6 +314,6 @@ def test_it_runs_in_the_frame_of_a_notebook(browser, model: SSHIBA, tmp_path: Pa
     page.on("pageerror", lambda error: complaints.append(str(error)))
     page.goto(notebook.as_uri())
     frame = page.frame_locator("iframe")
-    assert frame.locator("#weights-words").inner_text().startswith("In blood, factor 1 ")
+    frame.locator("#weights-words", has_text="In blood, factor 1 ").wait_for()  # the frame loads after the page
     page.close()
     assert complaints == []
