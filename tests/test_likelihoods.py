@@ -28,7 +28,7 @@ from sshiba.core.likelihoods import (
     probit_rows,
     threshold,
 )
-from sshiba.core.likelihoods.interval import FAR, cut_normal
+from sshiba.core.likelihoods.interval import FAR, cut_moments, cut_normal
 from sshiba.core.likelihoods.logistic import lambda_xi, logistic_normal
 from sshiba.core.likelihoods.poisson_predictive import below, log_probability, log_rate_of, moments
 from sshiba.core.likelihoods.probit_integrals import (
@@ -384,7 +384,7 @@ def test_compiled_cut_normals_equal_those_of_arrays(monkeypatch: pytest.MonkeyPa
     a, b = middle - width / 2, np.where(rng.random(width.shape) < 0.2, FAR, middle + width / 2)
     for order, dtype, rtol in (("C", np.float64, 1e-9), ("F", np.float64, 1e-9), ("C", np.float32, 1e-5)):
         edges = [np.asarray(edge, order=order, dtype=dtype) for edge in (a, b)]
-        found = cut_normal(*edges)
+        found = cut_moments(*edges)
         with monkeypatch.context() as patch:
             patch.setattr(interval, "compiled", lambda: None)
             expected = cut_normal(*(edge.astype(np.float64) for edge in edges))
@@ -416,6 +416,28 @@ def test_interval_bound_is_log_p(tau: float) -> None:
     np.testing.assert_allclose(x.mean, y + slope / tau, atol=1e-6)
     curvature = (log_p(y + 1e-4) - 2 * log_p(y) + log_p(y - 1e-4)) / 1e-8  # tau² Var x − tau
     np.testing.assert_allclose(x.second - x.mean**2, (curvature + tau) / tau**2, atol=1e-5 / tau)
+
+
+@pytest.mark.parametrize("by_arrays", [False, True])
+def test_slopes_of_levels_by_finite_differences(by_arrays: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Of <x> in y and log tau, and of E(x − y)² in log tau."""
+    if by_arrays:
+        monkeypatch.setattr(interval, "compiled", lambda: None)
+    likelihood, rng, step = Interval(CUTS), np.random.default_rng(0), 1e-5
+    y, tau = 2 * rng.standard_normal((40, 4)), 10 ** rng.uniform(-1, 1, (40, 4))
+    target = likelihood.starts + rng.integers(0, 10, y.shape) % likelihood.n_levels
+
+    def moments(y: np.ndarray, tau: np.ndarray, centre: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        x = likelihood.infer_x(target, y, tau, None)
+        return x.mean, x.second - 2 * x.mean * centre + centre**2
+
+    x = likelihood.infer_x(target, y, tau, None)
+    above, below = moments(y + step, tau, y), moments(y - step, tau, y)
+    np.testing.assert_allclose(x.slope, (above[0] - below[0]) / (2 * step), atol=1e-7)
+    np.testing.assert_allclose(-2 * x.pull, (above[1] - below[1]) / (2 * step), atol=1e-6)
+    above, below = (moments(y, tau * np.exp(sign * step), y) for sign in (1, -1))
+    np.testing.assert_allclose(x.pull, (above[0] - below[0]) / (2 * step), atol=1e-6)
+    np.testing.assert_allclose(x.drift, (above[1] - below[1]) / (2 * step), atol=1e-6)
 
 
 def test_level_probabilities_are_those_of_draws() -> None:

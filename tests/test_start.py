@@ -2,22 +2,26 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import replace
 from itertools import pairwise
 
 import numpy as np
 import pytest
 from cases import Problem, make_problem
+from scipy.stats import norm
 
+from sshiba.core import momentum as momentum_module
 from sshiba.core import start as start_module
 from sshiba.core.arrays import pairs_of
-from sshiba.core.global_step import expected_residual, update_tau
-from sshiba.core.likelihoods import Poisson
-from sshiba.core.momentum import extrapolate, leap_tau, leap_weights, reached_by
+from sshiba.core.global_step import expected_residual, update_tau, update_view
+from sshiba.core.likelihoods import Interval, Poisson
+from sshiba.core.momentum import extrapolate, leap_scale, leap_tau, leap_weights, reached_by
 from sshiba.core.rotation import rotate
+from sshiba.core.spec import ViewSpec
 from sshiba.core.start import posterior_along
 from sshiba.core.state import Slopes, ViewPosterior, ViewStats
-from sshiba.data.types import Binary, Categorical, Count, Real
+from sshiba.data.types import Binary, Categorical, Count, Ordinal, Real
 from sshiba.engines import make_rows
 from sshiba.fitting import sweep as sweep_module
 from sshiba.fitting.budget import FitOptions
@@ -197,6 +201,75 @@ def test_leaps_end_a_fit_to_sparse_counts_sooner_and_no_lower(monkeypatch: pytes
     for leaps in (True, False):
         monkeypatch.setattr(Poisson, "leaps", leaps)
         fits.append(run(problem.rows, StartingPoint(problem.posterior, 3), FitOptions(tol=1e-5, trials=False)))
+    leaping, creeping = fits
+    assert all(b >= a - 1e-7 for a, b in pairwise(leaping.path[-20:]))
+    assert leaping.state.bound > creeping.state.bound - 0.01
+    assert leaping.n_sweeps < 0.7 * creeping.n_sweeps
+
+
+RARE = 0.01  # of the rows have another level than the lowest, in one column
+
+
+def rare_levels(n: int, n_features: int, rng: np.random.Generator) -> tuple[Interval, np.ndarray]:
+    """Cuts and targets of columns of four levels; of the second, nearly all rows have the lowest."""
+    shares = np.array([0.6, RARE, 0.5, 0.4, 0.7, 0.3])[:n_features]
+    edges = [norm.ppf(1 - share * np.array([1.0, 0.6, 0.3])) for share in shares]
+    likelihood = Interval(tuple(tuple(own) for own in edges))
+    x = rng.standard_normal((n, 1)) + 0.7 * rng.standard_normal((n, n_features))
+    x = (x - x.mean(axis=0)) / x.std(axis=0)
+    return likelihood, likelihood.draw(x, rng)
+
+
+def levels_of_known_factors() -> tuple[Callable[[ViewPosterior], ViewStats], ViewSpec, ViewPosterior]:
+    """The statistics with x at its best, of levels whose one z is known up to a little."""
+    n, rng = 1000, np.random.default_rng(0)
+    problem = make_problem([Ordinal()], [3], ["none"], n=60, n_components=1)
+    likelihood, target = rare_levels(n, 3, rng)
+    spec, z = replace(problem.spec.views[0], likelihood=likelihood), rng.standard_normal((n, 1))
+
+    def stats(view: ViewPosterior) -> ViewStats:
+        f = z @ view.w_mean.T
+        x = likelihood.infer_x(target, f + view.b_mean, view.tau.mean, None)
+        pairs = np.stack([np.sum(x.slope * by, axis=0) for by in (f**2, f, np.ones_like(f))], axis=1)
+        pulls = np.stack([np.sum(x.pull * by, axis=0) for by in (f, np.ones_like(f))], axis=1)
+        sums = (np.array([float(n)]), z.sum(axis=0)[None], (z.T @ z + 2.0)[None], x.mean.sum(axis=0), x.mean.T @ z)
+        slopes = Slopes(pairs, x.drift.sum(axis=0), pulls)
+        return ViewStats(*sums, x.second.sum(axis=0), x.bound.sum(), view.w_cov.groups, slopes)
+
+    return stats, spec, problem.posterior.views[0]
+
+
+def test_leaps_of_the_scale_of_levels_end_where_plain_updates_creep_to() -> None:
+    """Where these leave things as they are; plain ones have a good part of the way to go after five times as many."""
+    stats_of, spec, first = levels_of_known_factors()
+    ends = {}
+    for leaps, n_rounds in ((True, 60), (False, 300)):
+        view = first
+        for _ in range(n_rounds):
+            stats = stats_of(view)
+            new, _ = update_view(stats, view, spec)
+            if leaps:
+                w, b, tau = leap_scale(stats, view, new, spec)
+                new = replace(new.with_weights(w, new.w_cov), b_mean=b, tau=replace(new.tau, rate=new.tau.shape / tau))
+            view = new
+        after, _ = update_view(stats_of(view), view, spec)
+        ends[leaps] = np.log(view.tau.mean), np.log(after.tau.mean / view.tau.mean)
+    assert np.abs(ends[True][1]).max() < 1e-6
+    assert np.abs(ends[False][0] - ends[True][0]).max() > 0.1
+
+
+def test_leaps_end_a_fit_to_rare_levels_sooner_and_no_lower(monkeypatch: pytest.MonkeyPatch) -> None:
+    problem = make_problem([Ordinal()], [6], ["none"], n=1000, n_components=2)
+    likelihood, target = rare_levels(1000, 6, np.random.default_rng(1))
+    spec = replace(problem.spec, views=(replace(problem.spec.views[0], likelihood=likelihood),))
+    problem = replace(problem, spec=spec, data=[replace(problem.data[0], target=target)])
+    fits = []
+    for leaps in (True, False):
+        if not leaps:
+            monkeypatch.setattr(
+                momentum_module, "leap_scale", lambda s, old, new, spec: (new.w_mean, new.b_mean, new.tau.mean)
+            )
+        fits.append(run(problem.rows, StartingPoint(problem.posterior, 2), FitOptions(tol=1e-5, trials=False)))
     leaping, creeping = fits
     assert all(b >= a - 1e-7 for a, b in pairwise(leaping.path[-20:]))
     assert leaping.state.bound > creeping.state.bound - 0.01

@@ -3,7 +3,8 @@
 Coordinate ascent creeps where variables are strongly coupled, such as z and the noise of a feature that the factors
 tell nearly exactly: each sweep is a small step in much the same direction. Momentum goes on in the direction in which
 the last sweep moved the globals (Nesterov's scheme, restarted where the bound would fall). A leap goes where Newton's
-method says, with x following: a count of 0 says little about its x, so x follows W, b and tau, and they follow x.
+method says, with x following: a count of 0, or the level that nearly all rows have, says little about its x, so x
+follows W, b and tau, and they follow x.
 
 Both only move the point at which the local step is taken. All updates after it are exact, so the bound is that of a
 proper state, and a step that went too far is seen at once.
@@ -24,6 +25,8 @@ from .w_moments import feature_gamma
 LARGEST = 0.99  # share of the last step that is taken once more
 MOST_PLAIN = 5.0  # sweeps that one with momentum counts for, at most, where a fit decides whether it still rises
 FARTHEST = 1.0  # that a leap moves the predictors of a feature, in the root mean square over rows
+MOST_FOLLOWED, LONGEST_OF_SCALE = 0.99, (0.5, 1.0, 1.0)  # share of a step that comes of x following; a, b, log tau
+SMALLEST = 1e-12  # Σ<f²> of a feature
 MOST_OF_TAU, LONGEST_OF_TAU = 0.98, 1.0  # d log tau/d log tau of its update, at most; a step of log tau
 
 
@@ -80,8 +83,12 @@ def reached_by(stats: Stats, before: Posterior, after: Posterior, spec: ModelSpe
     """
     found = []
     for own, old, new, view_spec in zip(stats.views, before.views, after.views, spec.views):
-        plain = new.w_mean, new.b_mean, new.tau.mean
-        found.append(plain if own.slopes is None else (*leap_weights(own, old, view_spec), leap_tau(own, old, new)))
+        if own.slopes is None:
+            found.append((new.w_mean, new.b_mean, new.tau.mean))
+        elif own.slopes.pulls is not None:
+            found.append(leap_scale(own, old, new, view_spec))
+        else:
+            found.append((*leap_weights(own, old, view_spec), leap_tau(own, old, new)))
     w_mean, b_mean, tau = map(tuple, zip(*found))
     return Point(w_mean, b_mean, tau, after.activity.mean)
 
@@ -129,3 +136,48 @@ def leap_tau(stats: ViewStats, old: ViewPosterior, new: ViewPosterior) -> np.nda
     follows = np.clip(-0.5 * drift / new.tau.rate, 0.0, MOST_OF_TAU)
     step = np.log(new.tau.mean / old.tau.mean) / (1 - follows)
     return old.tau.mean * np.exp(np.clip(step, -LONGEST_OF_TAU, LONGEST_OF_TAU))
+
+
+def leap_scale(
+    stats: ViewStats, old: ViewPosterior, new: ViewPosterior, spec: ViewSpec
+) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """<W>, <b> and tau of features of levels after a step of Newton's method along the scale of each.
+
+    Where most cells say little of their x, it follows the predictor y = a f + b, f = <w>·<z>, and tau; the scale a of
+    the weights, b and l = log tau then creep together. Their updates lead (a, b) to the regression of <x> on (f, 1) and
+    l to log(shape/rate), rate = b0 + ½ E Σ(x − y)². With s = d<x>/dy, m = d<x>/dl and g = d E(x − y)²/dl, where
+    E(x − y)² moves by −2m with y as x moves alone, that map has the Jacobian M⁻¹S,
+        M = diag(tau Σ<(f, 1)(f, 1)ᵀ> + prior, shape),  S = tau [[Σ s (f, 1)(f, 1)ᵀ, Σ m (f, 1)], [·ᵀ, −½ Σ g]],
+    and where it moves them by δ they come to rest after (I − M⁻¹S)⁻¹ δ, to first order.
+    """
+    slopes, index = stats.slopes, stats.groups.index
+    assert slopes is not None
+    assert slopes.pulls is not None
+    tau, w = old.tau.mean + np.zeros_like(old.b_mean), old.w_mean
+    zz_w, f = _times(stats.zz[index], w), np.vecdot(stats.z_sum[index], w)
+    ff, n = np.maximum(np.vecdot(zz_w, w), SMALLEST), stats.n[index]
+    M, S, move = np.zeros((len(w), 3, 3)), np.zeros((len(w), 3, 3)), np.zeros((len(w), 3))
+    M[:, 0, 0] = tau * ff + feature_gamma(old, spec) * (w**2 @ old.alpha_mean)
+    M[:, 0, 1], M[:, 1, 0], M[:, 1, 1], M[:, 2, 2] = tau * f, tau * f, tau * n + spec.b_precision, 1.0
+    S[:, :2, :2] = tau[:, None, None] * slopes.pairs[:, [0, 1, 1, 2]].reshape(-1, 2, 2)
+    move[:, 0], move[:, 1] = np.vecdot(zz_w, new.w_mean - w) / ff, new.b_mean - old.b_mean
+    learned = isinstance(new.tau, Gamma) and len(new.tau.rate) == len(w)
+    if isinstance(new.tau, Gamma) and learned:
+        M[:, 2, 2], S[:, 2, 2] = new.tau.shape, -0.5 * tau * slopes.drift
+        S[:, :2, 2] = S[:, 2, :2] = tau[:, None] * slopes.pulls
+        move[:, 2] = np.log(new.tau.mean / old.tau.mean)
+    step = _beyond(M, S, move)
+    step /= np.maximum(np.max(np.abs(step) / LONGEST_OF_SCALE, axis=1), 1.0)[:, None]
+    weights = new.w_mean + (step[:, :1] - move[:, :1]) * w
+    return weights, old.b_mean + step[:, 1], old.tau.mean * np.exp(step[:, 2]) if learned else new.tau.mean
+
+
+def _beyond(M: np.ndarray, S: np.ndarray, move: np.ndarray) -> np.ndarray:
+    """(I − M⁻¹S)⁻¹ δ of each feature, for symmetric M and S; far from the optimum eigenvalues of M⁻¹S may be 1 or more,
+    and count as the largest that is allowed, so that the leap goes on in the direction of δ.
+    """
+    root = np.linalg.cholesky(M)
+    back = np.linalg.inv(root)
+    values, vectors = np.linalg.eigh(back @ S @ np.matrix_transpose(back))
+    along = _times(np.matrix_transpose(vectors) @ np.matrix_transpose(root), move)
+    return _times(np.matrix_transpose(back) @ vectors, along / (1 - np.clip(values, 0.0, MOST_FOLLOWED)))

@@ -277,13 +277,15 @@ class Slopes:
 
     pairs: Array  # (D, (K + 1)(K + 2)/2): Σ d<x>/dy of each pair of (<z>, 1), in the order of `pairs_of`
     drift: Array  # (D,): Σ d E(x − y)²/d log tau
+    pulls: Array | None = None  # (D, 2): Σ d<x>/d log tau (f, 1), f = <w>·<z>; then pairs, (D, 3), are those of (f, 1)
 
 
 def add_slopes(a: Slopes | None, b: Slopes | None) -> Slopes | None:
     """Rows that do not know them count as if their x stood still, which makes steps of the globals smaller."""
     if a is None or b is None:
         return b if a is None else a
-    return Slopes(a.pairs + b.pairs, a.drift + b.drift)
+    pulls = None if a.pulls is None or b.pulls is None else a.pulls + b.pulls
+    return Slopes(a.pairs + b.pairs, a.drift + b.drift, pulls)
 
 
 @dataclass(frozen=True)

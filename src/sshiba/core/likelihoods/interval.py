@@ -67,15 +67,20 @@ class Interval(Likelihood):
     def infer_x(self, target: Array, y: Array, tau: Array, xi: Array | None) -> XUpdate:
         """q(x) is N(y, 1/tau) cut to the interval of t: E[x] = y + E[u]/√tau with u a standard normal cut to
         √tau (lo − y), √tau (hi − y).
+
+        In its density exp(−½ tau (x − y)²), up to a factor, tau y goes with x and tau with −½ (x − y)², so derivatives
+        of means are covariances: d<x>/dy = Var(u), d<x>/d log tau = −Cov(u, u²)/(2√tau), d E(x − y)²/d log tau =
+        −Var(u²)/(2 tau).
         """
         xp = array_namespace(y)
         root = xp.sqrt(tau)
         lo, hi = self._edges(target, y)
-        first, var, log_mass = cut_normal(root * (lo - y), root * (hi - y))
+        first, var, log_mass, skew, spread = cut_moments(root * (lo - y), root * (hi - y))
         mean = y + first / root
         # E[log p(t|x)] = 0 in the interval; H[q] = log mass + ½ (log 2π − log tau + tau E(x − y)²).
         bound = log_mass + 0.5 * (log(2 * pi) - xp.log(tau) + var + first**2)
-        return XUpdate(mean, mean**2 + var / tau, bound)
+        slopes = {"slope": var, "pull": -0.5 * skew / root, "drift": -0.5 * spread / tau}
+        return XUpdate(mean, mean**2 + var / tau, bound, **slopes)
 
     def start_y(self, target: Array, zeros: Array) -> Array:
         """The normal score: what x is on average, where nothing but its level is known."""
@@ -158,10 +163,8 @@ def cut_normal(a: Array, b: Array) -> tuple[Array, Array, Array]:
     Reflected so that the middle of the interval is at or below 0. Narrow intervals are integrated, others have closed
     forms, neither with a difference of nearly equal numbers.
     """
-    if type(a) is np.ndarray:
-        fast = compiled()
-        if fast is not None:
-            return fast.cut_normal(a, b, np.array(NODES).T, NARROW, ENOUGH)
+    if type(a) is np.ndarray and compiled() is not None:
+        return cut_moments(a, b)[:3]
     xp = array_namespace(a)
     flip = a + b > 0
     a, b = xp.where(flip, -b, a), xp.where(flip, -a, b)
@@ -172,6 +175,25 @@ def cut_normal(a: Array, b: Array) -> tuple[Array, Array, Array]:
     narrow_parts = _narrow(xp.where(narrow, middle, 0.0), xp.where(narrow, half, 1.0))
     mean, var, log_mass = (xp.where(narrow, n, w) for n, w in zip(narrow_parts, wide_parts))
     return xp.where(flip, -mean, mean), var, log_mass
+
+
+def cut_moments(a: Array, b: Array) -> tuple[Array, Array, Array, Array, Array]:
+    """The same, with Cov(u, u²) and Var(u²).
+
+    E[u³] = 2 E[u] + (a² φ(a) − b² φ(b))/mass and E[u⁴] = 3 E[u²] + (a³ φ(a) − b³ φ(b))/mass, by parts.
+    """
+    if type(a) is np.ndarray:
+        fast = compiled()
+        if fast is not None:
+            return fast.cut_moments(a, b, np.array(NODES).T, NARROW, ENOUGH)
+    xp = array_namespace(a)
+    mean, var, log_mass = cut_normal(a, b)
+    square = var + mean**2
+    edge_a, edge_b = (xp.exp(-0.5 * edge**2 - 0.5 * log(2 * pi) - log_mass) for edge in (a, b))
+    third = 2 * mean + a**2 * edge_a - b**2 * edge_b
+    fourth = 3 * square + a**3 * edge_a - b**3 * edge_b
+    spread = fourth - square**2
+    return mean, var, log_mass, third - mean * square, xp.where(spread > 0, spread, 0.0)
 
 
 def compiled() -> ModuleType | None:

@@ -59,7 +59,8 @@ class XUpdate:
 
     `second` is E[x²]; `bound` holds E[log p(t|x)] + H[q(x)], per cell (n, D) or per row (n, 1);
     `xi` is whatever the likelihood wants back at its next update. Of likelihoods that leap `slope` is d<x>/dy, and
-    `drift` d((<x> − y)² + free Var(x)) / d log tau.
+    `drift` d((<x> − y)² + free Var(x)) / d log tau. Of levels they are those with y and tau as given, and `pull` is
+    d<x>/d log tau.
     """
 
     mean: Array
@@ -68,6 +69,7 @@ class XUpdate:
     xi: Array | None = None
     slope: Array | None = None
     drift: Array | None = None
+    pull: Array | None = None
 
 
 @dataclass(frozen=True)
