@@ -3,6 +3,7 @@
 import gc
 import weakref
 from collections import Counter
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -17,6 +18,8 @@ from sshiba.engines import make_rows, memory
 from sshiba.fitting.budget import Budget, FitOptions
 from sshiba.fitting.loop import Fit, StartingPoint, run
 from sshiba.fitting.restarts import Restarts, best_place, run_restarts
+from sshiba.fitting.size import IDLE_COST, prune
+from sshiba.fitting.sweep import State, sweep
 
 
 class CountedRows:
@@ -106,17 +109,20 @@ def test_trials_count_as_time(problem: Problem, monkeypatch: pytest.MonkeyPatch)
 def test_only_latent_views_settle_when_a_fit_goes_on(latent: bool, monkeypatch: pytest.MonkeyPatch) -> None:
     views = [Real(), Binary()] if latent else [Real(), Real(noise="view")]
     problem = make_problem(views, [6, 4], ["cells", "none"], n=30, n_components=3)
-    first = run(problem.rows, StartingPoint(problem.posterior, 3), FitOptions(max_iter=15, momentum=False))
+    first = run(
+        problem.rows, StartingPoint(problem.posterior, 3), FitOptions(max_iter=15, momentum=False, trials=False)
+    )
     settled, settle = [], memory.settle
     monkeypatch.setattr(memory, "settle", lambda *given, **options: settled.append(1) or settle(*given, **options))
     rows = CountedRows(problem.rows)
     start = StartingPoint(first.state.posterior, 3, tuple(first.path), first.n_sweeps)
-    again = run(rows, start, FitOptions(max_iter=20, momentum=False))
+    again = run(rows, start, FitOptions(max_iter=20, momentum=False, trials=False))
     assert bool(settled) == latent
     assert rows.calls["step"] == again.n_sweeps - first.n_sweeps == 5
     assert again.path[:15] == first.path
     if not latent:  # nothing was thrown away: to the last bit the way of a fit that was never stopped
-        whole = run(problem.rows, StartingPoint(problem.posterior, 3), FitOptions(max_iter=20, momentum=False))
+        options = FitOptions(max_iter=20, momentum=False, trials=False)
+        whole = run(problem.rows, StartingPoint(problem.posterior, 3), options)
         assert again.path == whole.path
 
 
@@ -166,3 +172,19 @@ def test_the_weakest_factor_is_the_one_the_likelihood_misses_least() -> None:
         assert nats[k] == pytest.approx(lost, rel=0.15)
     share = largest_share(fit.posterior, stats)
     assert np.argmin(nats) == np.argmax(share) == np.argmax(np.abs(fit.posterior.views[1].w_mean).sum(axis=0))
+
+
+def test_a_factor_that_fades_below_its_cost_goes_and_others_stay(problem: Problem) -> None:
+    """Only where that is asked for; what a sweep says of fading is what its nats say, rotations aside."""
+    first = sweep(problem.rows, State(problem.posterior, problem.rows.start(problem.posterior)), rotating=False)
+    second = sweep(problem.rows, first, rotating=False)
+    assert first.fading is None
+    np.testing.assert_array_equal(second.nats, gained_nats(second.posterior, second.stats, problem.rows.spec))
+    np.testing.assert_array_equal(second.fading, second.nats < 0.9 * first.nats)
+    cost = IDLE_COST * 2
+    nats, fading = np.array([0.9, 0.9, 1.1, 1.1, 50.0]) * cost, np.array([True, False, True, False, True])
+    state = replace(second, nats=nats, fading=fading)
+    fewer = prune(state, 1e-6, drop_fading=True)
+    assert fewer.posterior.n_components == 4
+    np.testing.assert_array_equal(fewer.nats, nats[1:])
+    assert prune(state, 1e-6) is state

@@ -33,14 +33,20 @@ SINGULAR = 1e-6  # how near a pair's curvature may come to a singular one: facto
 WIDEST_ANGLE = (pi / 2) ** 2 / (2 * pi)  # variance of an angle: a Gaussian of the height 2/π, since modes are π/2 apart
 
 
+def is_derived(spec: ModelSpec) -> bool:
+    """Not with labels and under missing="mean-field", where most of what the bound loses is in q(x), nor with groups of
+    samples, for which the scale of z is free.
+    """
+    return not (spec.mean_field or spec.n_groups or any(view.likelihood.latent for view in spec.views))
+
+
 def log_evidence(posterior: Posterior, stats: Stats, spec: ModelSpec, bound: float) -> float | None:
     """The bound and an estimate of what it loses, in nats; O(D K² + K³) where features share their rows.
 
     An estimate, not a bound; `stats` are those of a sweep near convergence. Real views of any options, with holes or
-    without; None with labels and under missing="mean-field", where most of the loss is in q(x), which is not derived,
-    and with groups of samples, for which the scale of z is free.
+    without; None where it is not derived.
     """
-    if spec.mean_field or spec.n_groups or any(view.likelihood.latent for view in spec.views):
+    if not is_derived(spec):
         return None
     if posterior.n_components == 0:  # nothing of these is coupled
         return float(bound)

@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from ..core.evidence import log_evidence
+from ..core.evidence import is_derived, log_evidence
 from ..core.momentum import plain_sweeps
 from ..core.scratch import RowsLostError
 from ..core.state import Posterior
@@ -46,6 +46,7 @@ def run(
     rotations = Schedule(options.rotate, 1 if start.is_near else max(WARM_UP, start.n_sweeps) + 1)
     n_held = 0 if start.is_near else HOLD_X
     patience, grown_to, hopeless_below = FIRST_TRIAL, 0, -np.inf
+    drop_fading = options.trials and not is_derived(rows.spec)  # else a factor that fades may be worth it
 
     def so_far(interrupted: bool = False) -> Fit:
         path.extend(path[-1:] * (budget.n_sweeps - len(path)))  # a trial that was cut short
@@ -60,7 +61,7 @@ def run(
             pace = rise / plain_sweeps(new.n_ahead)
             rotations.learn(budget.n_sweeps, new.gain, rise, stalled=pace < options.tol)
             path.append(new.bound)
-            whole, state = new, prune(new, options.prune_tol)
+            whole, state = new, prune(new, options.prune_tol, drop_fading)
             if callback is not None:
                 callback(Progress(budget.n_sweeps, new.bound, rise, state.posterior.n_components, budget.seconds))
             now = time.perf_counter()

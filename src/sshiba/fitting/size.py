@@ -18,21 +18,33 @@ from .sweep import State, sweep
 
 TRIAL_SWEEPS = 10  # what a model with a factor less gets to show that it is better
 BIRTH_SWEEPS = 20  # the same for a factor more
-CANDIDATES = 3  # weakest factors, each left out for trial at convergence
+CANDIDATES, NEAR = 3, 2.0  # weakest factors, each left out for trial at convergence; of what the weakest one adds
+IDLE_COST = 2.0  # nats a view: at least that much a factor costs that does nothing, by its alpha
 BIRTH_SCALE = 0.3  # of the random weights of a start
 
 
-def prune(state: State, prune_tol: float) -> State:
-    """Drop the factors that explain less than `prune_tol` of every view. The bound starts anew: the model changed."""
+def prune(state: State, prune_tol: float, drop_fading: bool = False) -> State:
+    """Drop the factors that explain less than `prune_tol` of every view. The bound starts anew: the model changed.
+
+    With `drop_fading` also those that fade and already add less than they cost: some more sweeps, the longest ones of a
+    fit, would end with them gone. One that adds as little but grows stays.
+    """
     if state.stats is None:
         return state
     used = largest_share(state.posterior, state.stats) > prune_tol
+    if drop_fading and state.nats is not None and state.fading is not None:
+        used &= ~state.fading | (state.nats > IDLE_COST * len(state.posterior.views))
     return state if used.all() else keep_factors(state, np.flatnonzero(used))
 
 
 def keep_factors(state: State, keep: np.ndarray) -> State:
-    """The same state with only some of its factors, or none, before any update has seen it."""
-    return State(state.posterior.select_factors(keep), state.local)
+    """The same state with only some of its factors, or none, before any update has seen it.
+
+    It has no momentum: with it the sweeps in which factors go, and trials, came to their end sooner, but with a factor
+    too few.
+    """
+    nats = None if state.nats is None else state.nats[keep]
+    return State(state.posterior.select_factors(keep), state.local, nats=nats)
 
 
 class Outcome(NamedTuple):
@@ -63,7 +75,8 @@ def try_smaller(rows: Rows, state: State, options: FitOptions, budget: Budget, n
     while found and state.stats is not None:
         nats = gained_nats(state.posterior, state.stats, rows.spec)
         found, best_so_far = False, worth(rows, state)
-        for weak in np.argsort(nats)[:n_candidates]:
+        weakest = np.argsort(nats)[:n_candidates]
+        for weak in weakest[nats[weakest] <= NEAR * nats[weakest[:1]]]:
             smaller = keep_factors(state, np.delete(np.arange(len(nats)), weak))
             trial, lacked = attempt(rows, smaller, best_so_far, options, budget, TRIAL_SWEEPS, options.rotate)
             if trial is not None:

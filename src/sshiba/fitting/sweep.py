@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from ..core.bound import elbo
+from ..core.explained import gained_nats
 from ..core.global_step import GLOBAL_UPDATES, Residuals, global_step
 from ..core.momentum import Point, extrapolate, reached_by
 from ..core.rotation import best_rotation, rotate
@@ -15,6 +16,7 @@ from ..core.state import Posterior, Stats
 from ..engines.protocol import Local, Rows
 
 ROUNDING = 1e-9  # of the size of the bound: a fall beyond it is an error
+FADING = 0.9  # of what it added a sweep ago: a factor that adds less is fading
 INEXACT = 1e-3  # nats a row, where an update of q(x) is not exact: a sweep that lowers the bound by less is not made
 
 
@@ -40,6 +42,8 @@ class State:
     reached: Point | None = None
     past: Point | None = None
     n_ahead: int = 0
+    nats: np.ndarray | None = None  # (K,): what each factor adds to the log-likelihood
+    fading: np.ndarray | None = None  # (K,) of bool: which of them added clearly more a sweep ago
 
     @property
     def is_anew(self) -> bool:
@@ -74,13 +78,17 @@ def sweep_once(rows: Rows, state: State, rotating: bool, hold_x: bool, momentum:
     if momentum and not hold_x:
         reached, past = reached_by(stats, state.posterior, posterior, rows.spec), state.reached
     gain, R = None, None
+    nats = gained_nats(posterior, stats, rows.spec)
+    fading = None if state.nats is None else nats < FADING * state.nats
     if rotating:
         found, gain = best_rotation(posterior, stats, rows.spec)
         if gain > 0:
             R = found
             posterior, stats = rotate(posterior, stats, rows.spec, R)
+            nats = gained_nats(posterior, stats, rows.spec)
     new = with_bound(rows.spec, posterior, local, stats, residuals)
-    return replace(new, gain=gain, reached=reached and reached.turned(R), past=past and past.turned(R))
+    reached, past = reached and reached.turned(R), past and past.turned(R)
+    return replace(new, gain=gain, reached=reached, past=past, nats=nats, fading=fading)
 
 
 def with_bound(
