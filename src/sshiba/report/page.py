@@ -46,7 +46,9 @@ class Report:
     def _repr_html_(self) -> str:
         rights = "allow-scripts allow-downloads"
         style = f"width:100%;height:{FRAME_HEIGHT}px;border:1px solid #d9dee5"
-        return f'<iframe sandbox="{rights}" style="{style}" srcdoc="{html.escape(self.html)}"></iframe>'
+        # In ASCII: the hashes of its scripts hold whatever encoding the notebook is read in.
+        page = html.escape(self.html).encode("ascii", "xmlcharrefreplace").decode()
+        return f'<iframe sandbox="{rights}" style="{style}" srcdoc="{page}"></iframe>'
 
 
 def write_report(
