@@ -22,6 +22,15 @@ def skip(reason: str) -> None:
     pytest.skip(reason)
 
 
+def until(page, expression: str) -> None:
+    """Wait until it is true. Playwright's own way evaluates text in the page, which its security policy forbids."""
+    for _ in range(100):
+        if page.evaluate(expression):
+            return
+        page.wait_for_timeout(50)
+    raise AssertionError(f"never true: {expression}")
+
+
 @pytest.fixture(scope="module")
 def model() -> SSHIBA:
     types = {"blood": Real(select_features=True), "signs": Binary(), "kind": Categorical()}
@@ -203,7 +212,7 @@ def test_a_click_on_the_heat_map_sets_what_is_below(page, model: SSHIBA) -> None
     place = {"x": box["width"] * 2.5 / 3, "y": box["height"] * 1.5 / model.n_components_}
     cells.hover(position=place)
     cells.click(position=place)
-    page.wait_for_function("document.getElementById('chosen').textContent")
+    until(page, "document.getElementById('chosen').textContent")
     assert page.inner_text("#chosen") == "Below, factors and weights show factor 2 in kind."
     assert page.inner_text("#weights-words").startswith("In kind, factor 2 ")
     assert page.evaluate(f"{PLOT.format('factors-plot')}.layout.xaxis.title.text") == "factor 2"
@@ -266,7 +275,7 @@ def test_relevance_has_bars_of_16_pixels_and_1_marked(page) -> None:
 
 def test_navigation_stays_in_sight(page) -> None:
     page.click("nav >> text=Convergence")
-    page.wait_for_function("document.querySelector('nav').getBoundingClientRect().top === 0")
+    until(page, "document.querySelector('nav').getBoundingClientRect().top === 0")
     page.wait_for_selector("nav a[aria-current] >> text=Convergence", timeout=5000)
 
 
@@ -277,7 +286,7 @@ def test_legends_are_below_on_phones(browser, path: Path) -> None:
     assert page.evaluate(shown) < 0
     assert page.evaluate(f"{PLOT.format('variance-plot')}.data[0].colorbar.orientation") == "h"
     page.set_viewport_size({"width": 1000, "height": 800})
-    page.wait_for_function(f"{shown} > 1")
+    until(page, f"{shown} > 1")
     page.close()
 
 

@@ -298,7 +298,7 @@ def test_rows_are_never_all_in_memory(tmp_path: Path, monkeypatch: pytest.Monkey
     size = x.nbytes
     del x
     fit({"x": DATA["x"], "classes": DATA["classes"]}, LITTLE)  # imports and compiles
-    monkeypatch.setattr("sshiba.engines.memory.keep_freed_memory", lambda: None)  # takes memory and never touches it
+    monkeypatch.setattr("sshiba.engines.memory.keep_freed_memory", lambda _: None)  # takes memory and never touches it
     monkeypatch.setattr(factory, "BLOCKS_IN_MEMORY", BLOCKS_IN_MEMORY)
     tracemalloc.start()
     SSHIBA(4, random_state=0, search=None, max_iter=2, max_memory=size // 4).fit(stored)

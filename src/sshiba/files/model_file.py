@@ -201,6 +201,7 @@ def unpack(header: dict[str, Any], arrays: dict[str, np.ndarray]) -> Fitted:
 
 
 ANY_VALUES = ("r2", "r2_by_group", "elbo_path", "path")  # arrays that nothing is computed from
+MAY_BE_UNKNOWN = ("factors", "factors_std")  # NaN where rows were lost during the fit
 POSITIVE = ("scale", *(f"{name}.{part}" for name in ("alpha", "gamma", "tau") for part in ("shape", "rate", "value")))
 NOT_NEGATIVE = ("variance", "b_var", "spread", "factors_std", "observed_per_feature", "group")
 
@@ -212,6 +213,8 @@ def check_values(arrays: Mapping[str, np.ndarray]) -> None:
         own = rest if place.isdigit() else name
         if own in ANY_VALUES or place in ANY_VALUES:
             continue
+        if own in MAY_BE_UNKNOWN:
+            array = array[~np.isnan(array)]
         if array.size == 0:
             continue
         least, numbers = array.min(), array.dtype.kind in "fi" and bool(np.isfinite(array).all())
