@@ -442,14 +442,14 @@ class SSHIBA(BaseEstimator):
                     if checkpoint is not None:
                         self.save(checkpoint)
                     raise type(restarts.lost)(f"{restarts.lost} The best state so far is kept: resume goes on from it.")
-                limit = self._sharpness_limit(time.perf_counter() - began)
+                end_time = self._sharpness_limit(time.perf_counter() - began)
 
                 def out_of_time() -> bool:
-                    return bool(stop_requests) or time.perf_counter() - began > limit
+                    return bool(stop_requests) or time.perf_counter() - began > end_time
 
                 sharpness = find_sharpness(coded, spec, self.fitted_.posterior, out_of_time)
                 numbers = [schema.place(name) for name in schema.types if name not in schema.twins]
-                residuals = find_residual_shapes(coded, spec, self.fitted_.posterior, numbers, out_of_time)
+                residuals = find_residual_shapes(coded, spec, self.fitted_.posterior, numbers, out_of_time, limit)
                 self._keep(replace(self.fitted_, sharpness=sharpness, residuals=residuals))
                 if spec.n_groups:
                     shares = explained_by_group(coded, self.fitted_.posterior, partial(rows_of, self.missing))

@@ -115,16 +115,23 @@ class StreamedView:
         first = int(rows.min())
         return self.read_rows(first, int(rows.max()) + 1).take(rows - first)
 
+    @property
+    def chunk_rows(self) -> int:
+        """Rows that are read at a time."""
+        return max(1, int(self.chunk_bytes) // max(self.row_bytes, 1))
+
     def chunks(self) -> Iterator[tuple[int, CodedView]]:
         """All rows, some at a time, with the place of the first; the next are read meanwhile."""
-        step = max(1, int(self.chunk_bytes) // max(self.row_bytes, 1))
+        step = self.chunk_rows
         starts = range(0, self.n_rows, step)
         return zip(starts, read_ahead(lambda start: self.read(slice(start, start + step)), starts))
 
     def take(self, rows: np.ndarray) -> CodedView:
-        """Single rows, which may lie far apart."""
+        """Single rows, which may lie far apart; no more than a chunk is read at a time."""
         order = np.argsort(rows, kind="stable")
-        runs = np.split(rows[order], np.flatnonzero(np.diff(rows[order]) > APART) + 1)
+        sorted_rows = rows[order]
+        ends = (np.diff(sorted_rows) > APART) | (np.diff(sorted_rows // self.chunk_rows) > 0)
+        runs = np.split(sorted_rows, np.flatnonzero(ends) + 1)
         return join_views([self.read(run) for run in runs]).take(np.argsort(order, kind="stable"))
 
     def at(self, places: np.ndarray | None) -> StreamedView:

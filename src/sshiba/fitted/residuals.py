@@ -22,6 +22,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from functools import partial
+from math import inf
 
 import numpy as np
 from scipy.special import ndtr, ndtri
@@ -38,7 +39,8 @@ from ..engines import make_rows
 from .inference import predictive_parts
 
 MOST_ROWS = 1000  # whose errors are looked at
-MOST_CELLS = 2_000_000  # of a view
+MOST_CELLS = 2_000_000  # of all views
+MEMORY_SHARE = 0.25  # of what may be used, for these cells
 ROUGH = 1e-2  # change of a factor at which the inference of these rows ends
 PRIOR_CELLS = 20.0  # chosen on simulated tables with normal, heavy-tailed and skewed noise
 SCORES = np.linspace(-2.5, 2.5, 21)  # normal scores at which quantiles are kept
@@ -55,6 +57,7 @@ def find_residual_shapes(
     posterior: Posterior,
     places: Sequence[int],
     out_of_time: Callable[[], bool] = lambda: False,
+    max_memory: float = inf,
 ) -> Shapes:
     """The shapes of the views at `places` that are numbers, and not sparse; None for all others."""
     found: list[np.ndarray | None] = [None] * len(spec.views)
@@ -62,7 +65,9 @@ def find_residual_shapes(
     if not wanted or out_of_time():
         return tuple(found)
     width = sum(spec.views[i].n_features for i in wanted)
-    n_rows = min(MOST_ROWS, max(MOST_CELLS // width, 1))
+    cell_bytes = 16 * (posterior.n_components + 3)  # deviations by factors and their squares; errors
+    n_cells = min(MOST_CELLS, MEMORY_SHARE * max_memory / cell_bytes)
+    n_rows = min(MOST_ROWS, max(int(n_cells / width), 1))
     chosen = np.sort(np.random.default_rng(0).permutation(data[0].n_rows)[:n_rows])
     try:
         shown = [view.take(chosen).to_host() for view in data]
