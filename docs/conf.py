@@ -21,7 +21,7 @@ html_theme = "furo"
 html_title = "SSHIBA"
 html_math_renderer = "mathml"
 html_static_path = ["static"]
-html_css_files = ["tables.css"]
+html_css_files = ["pages.css"]
 smartquotes = False  # --view is an option, not a dash
 exclude_patterns = ["_build"]
 
