@@ -125,7 +125,7 @@ def _apart(values: np.ndarray, step: float, low: float, high: float) -> np.ndarr
 def factor_images_data(
     model: FittedModel, view: str, shape: tuple[int, ...], factors: Sequence[int] | None = None
 ) -> np.ndarray:
-    """The weights of factors in a view as images of this shape, (factors, height, width); of all factors if none is named."""
+    """The weights of factors in a view as images, (factors, height, width); of all factors if none is named."""
     fit = fitted_of(model)
     names = latent_names(fit, view)
     _check_shape(shape, view, len(names))
