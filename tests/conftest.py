@@ -8,10 +8,11 @@ import pandas as pd
 import pytest
 from samples import BITS, LABELS, fit, frame, make_views, with_holes
 
-from sshiba import SSHIBA, estimator
+from sshiba import SSHIBA
 from sshiba.data.reading import read_training
 from sshiba.data.schema import Schema
 from sshiba.datasets import load_yeast
+from sshiba.fitted import training
 
 
 @pytest.hookimpl(optionalhook=True)
@@ -62,7 +63,7 @@ def patients() -> pd.DataFrame:
 @pytest.fixture
 def without_search(monkeypatch: pytest.MonkeyPatch) -> None:
     """All data count as large, for tests of many fits that are not about the search."""
-    monkeypatch.setattr(estimator, "MOST_OPERATIONS", 0.0)
+    monkeypatch.setattr(training, "MOST_OPERATIONS", 0.0)
 
 
 @pytest.fixture(scope="module")

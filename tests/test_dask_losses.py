@@ -250,7 +250,7 @@ def test_all_are_lost_at_a_random_moment(
     who: int, seed: int, tmp_path: Path, undisturbed: SSHIBA, lose_patience: Callable[[float], object]
 ) -> None:
     rng, file = random.Random(seed), tmp_path / "kept.sshiba"
-    sweep, later = rng.randint(2, undisturbed.n_iter_ - 5), rng.uniform(0, 0.1)
+    sweep, later = rng.randint(2, undisturbed.n_iter_ - 10), rng.uniform(0, 0.1)
     with separate_cluster(tmp_path) as (_, processes):
         timer = threading.Timer(later, processes[who].kill)
 
@@ -258,7 +258,13 @@ def test_all_are_lost_at_a_random_moment(
             timer.start()
             lose_patience(4)
 
-        model = SSHIBA(**SETTINGS, engine="dask", callback=at_sweep(sweep, lose_it))
+        starts, waits = at_sweep(sweep, lose_it), at_sweep(sweep + 4, timer.join)  # the fit must not end before it
+
+        def watch(progress: Progress) -> None:
+            starts(progress)
+            waits(progress)
+
+        model = SSHIBA(**SETTINGS, engine="dask", callback=watch)
         with pytest.raises(RowsLostError, match="resume"):
             model.fit(VIEWS, checkpoint=file)
         timer.join()

@@ -160,7 +160,7 @@ def press_ctrl_c(monkeypatch: pytest.MonkeyPatch, module: str, function: str) ->
 def test_ctrl_c_after_the_sweeps_keeps_the_fit(function: str, monkeypatch: pytest.MonkeyPatch) -> None:
     views, handler = with_holes(make_views()), signal.getsignal(signal.SIGINT)
     whole = SSHIBA(4, random_state=0).fit(views)
-    press_ctrl_c(monkeypatch, "sshiba.estimator", function)
+    press_ctrl_c(monkeypatch, "sshiba.fitted.training", function)
     late = SSHIBA(4, random_state=0).fit(views)
     assert late.converged_
     assert late.elbo_ == whole.elbo_

@@ -56,7 +56,7 @@ def test_bar_path_and_fit_count_the_same_sweeps(monkeypatch: pytest.MonkeyPatch)
             super().__init__(*given, **{**options, "console": screen})
             made.append(self)
 
-    monkeypatch.setattr("sshiba.estimator.FitBar", Watched)
+    monkeypatch.setattr("sshiba.fitted.training.FitBar", Watched)
     rng = np.random.default_rng(0)
     x = rng.standard_normal((60, 2)) @ rng.standard_normal((2, 8)) + rng.standard_normal((60, 8))
     seen: list[int] = []

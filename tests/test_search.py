@@ -6,14 +6,15 @@ import pytest
 import sklearn.datasets
 from sklearn.exceptions import ConvergenceWarning
 
-from sshiba import SSHIBA, Binary, Candidate, Categorical, Priors, Real, estimator, load
+from sshiba import SSHIBA, Binary, Candidate, Categorical, Priors, Real, load
 from sshiba.core.coded import CodedView
 from sshiba.core.likelihoods import Gaussian, Logistic, MultinomialProbit, Threshold
 from sshiba.core.spec import ModelSpec
 from sshiba.data.reading import read_training
 from sshiba.evaluate.metrics import binary_log_likelihood, class_log_likelihood, rmse
-from sshiba.fitted import search
+from sshiba.fitted import search, training
 from sshiba.fitted.search import ALL_PRIORS, choose, difference, hide_in_turn
+from sshiba.fitted.training import fit_options
 
 
 def mixed(n: int = 120, seed: int = 0) -> dict[str, np.ndarray]:
@@ -109,7 +110,7 @@ def test_the_same_seed_finds_the_same() -> None:
 
 
 def test_large_data_are_not_searched_unless_asked(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(estimator, "MOST_OPERATIONS", 1)
+    monkeypatch.setattr(training, "MOST_OPERATIONS", 1)
     assert SSHIBA(4, random_state=0, max_iter=20).fit(mixed()).search_ is None
     several = [Candidate(), Candidate(ALL_PRIORS, "all")]
     assert len(SSHIBA(4, search=several, random_state=0, max_iter=20).fit(mixed()).search_) == 2
@@ -204,7 +205,7 @@ def test_a_fit_that_goes_on_does_not_search_again(monkeypatch: pytest.MonkeyPatc
     with pytest.warns(match="still rose"):
         model.fit(views)
     found = model.search_
-    monkeypatch.setattr(estimator, "run_search", None)
+    monkeypatch.setattr(training, "run_search", None)
     model.set_params(max_iter=500).resume(views)
     assert model.converged_
     pd.testing.assert_frame_equal(model.search_, found)
@@ -221,7 +222,7 @@ def test_ctrl_c_while_searching_ends_the_fit(when: str, monkeypatch: pytest.Monk
         last = search.predict_views
         monkeypatch.setattr(search, "predict_views", lambda *given: press() or last(*given))
     data, spec = spec_of(mixed())
-    options = SSHIBA()._fit_options(read_training(mixed(), None, "float64")[0], 0.0)
+    options = fit_options(SSHIBA(), read_training(mixed(), None, "float64")[0], 0.0)
     candidates, seed = [Candidate(), Candidate(ALL_PRIORS, "all")], np.random.SeedSequence(0)
     watch = press if when == "fitting" else None
     with pytest.raises(KeyboardInterrupt):

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import logging
-import time
 import warnings
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import nullcontext
@@ -14,26 +13,18 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
-from joblib import effective_n_jobs
 from sklearn.base import BaseEstimator
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils import Tags
 from sklearn.utils.metadata_routing import UNUSED
 
-from .core.coded import CodedView
-from .core.devices import Device, device_for
-from .core.machine import memory_limit
-from .core.random import seed_sequence
-from .core.spec import ModelSpec, Priors
-from .core.start import posterior_like
-from .core.state import Posterior
+from .core.spec import Priors
 from .core.streamed import AnyView, ReadCount
 from .data.advice import Problem, Remedy
 from .data.covariates import plain_covariates
 from .data.reading import read_training, warn_empty_rows
 from .data.schema import Schema
 from .data.types import View
-from .engines import Rows, make_rows
 from .files.atomic import check_place
 from .files.model_file import ModelFileError, load_model, save_model
 from .files.mofa import write_mofa
@@ -41,38 +32,18 @@ from .files.stored_labels import same_labels
 from .fitted.annotating import write_to
 from .fitted.answers import Answers
 from .fitted.describe import attributes, views_html
-from .fitted.fitted import Fitted, fitted_of, make_fitted
+from .fitted.fitted import Fitted, fitted_of
 from .fitted.intervals import Asked
-from .fitted.kernel_choice import ShortFits, kernel_views, learn_twins
-from .fitted.residuals import find_residual_shapes
-from .fitted.sample_groups import explained_by_group, labels_of
-from .fitted.search import (
-    ALL,
-    FEWEST,
-    MOST_OPERATIONS,
-    SHORT,
-    Candidate,
-    Search,
-    candidates_for,
-    n_operations,
-    run_search,
-    without_doubles,
-    without_search,
-    worth_a_try,
-)
-from .fitted.sharpness import find_sharpness
-from .fitting.budget import FitOptions
+from .fitted.search import FEWEST, Candidate
+from .fitted.training import GoingOn, Saving, Training, learn_kernels, most_components, n_components_of
 from .fitting.loop import Progress, StartingPoint
-from .fitting.progress_bar import FitBar, ReadingBar
-from .fitting.restarts import Restart, Restarts, best_place, ctrl_c, run_restarts
+from .fitting.progress_bar import ReadingBar
 from .report import Report, write_report
 from .settings import check_settings
 
 logger = logging.getLogger("sshiba")
 
-MOST_COMPONENTS = 50  # where nothing else is said
 DATA = {"views": UNUSED}  # the data of a method, not metadata that a pipeline hands on
-SHARPNESS_SHARE = 0.1  # of the time of a fit: the most that finding the sharpness may take where time is limited
 
 
 class SSHIBA(BaseEstimator):
@@ -260,9 +231,9 @@ class SSHIBA(BaseEstimator):
         check_settings(self)
         schema, data, index = self._read(views)
         warn_empty_rows({name: data[name] for name in schema.types}, index)
-        schema = self._with_twins(schema, data)
-        self._run(schema, data, index, None, (), None, checkpoint, checkpoint_minutes)
-        most = self._most_components(schema)
+        schema = learn_kernels(self, schema, data)
+        self._train(schema, data, index, None, checkpoint, checkpoint_minutes)
+        most = most_components(self, schema)
         if self.n_components_ == most and self.fitted_.choice.keep == FEWEST:
             what = f"all {most} factors are in use, and more may fit better"
             logger.warning(Problem(what, (Remedy.MORE_FACTORS,)))
@@ -287,10 +258,10 @@ class SSHIBA(BaseEstimator):
         done = tuple(restart for restart, goes_on in zip(fit.restarts, stopped) if not goes_on)
         start = None
         if stopped[best]:
-            n_components = self._n_components(schema, len(index))
+            n_components = n_components_of(self, schema, len(index))
             start = StartingPoint(fit.posterior, n_components, tuple(fit.elbo_path.tolist()), fit.n_iter)
         if len(done) < self.n_init:
-            self._run(schema, data, index, start, done, fit, checkpoint, checkpoint_minutes)
+            self._train(schema, data, index, GoingOn(fit, done, start), checkpoint, checkpoint_minutes)
         return self
 
     def _settings(self) -> dict[str, Any]:
@@ -331,130 +302,24 @@ class SSHIBA(BaseEstimator):
             raise ValueError(f"{other}their rows differ.")
         return replace(schema, inferred=fit.schema.inferred, twins=fit.schema.twins), data, index
 
-    def _n_components(self, schema: Schema, n_rows: int) -> int:
-        """As many as asked for, but no more than rows or dimensions of the data."""
-        most, n_components = self._most_components(schema), self._n_components_of(schema, n_rows)
-        if n_components < most:
-            logger.info("n_components=%d clipped to %d (rows, dimensions of the data)", most, n_components)
-        return n_components
-
-    def _n_components_of(self, schema: Schema, n_rows: int) -> int:
-        return min(self._most_components(schema), n_rows, schema.n_dimensions)
-
-    def _most_components(self, schema: Schema) -> int:
-        return MOST_COMPONENTS + schema.n_kernel_features if self.n_components is None else self.n_components
-
-    def _with_twins(self, schema: Schema, data: Mapping[str, AnyView]) -> Schema:
-        """The schema with what was learned of the kernels of its views."""
-        kernels = kernel_views(schema)
-        if not kernels:
-            return schema
-        root = seed_sequence(self.random_state)
-        seed = np.random.SeedSequence(root.entropy, spawn_key=(*root.spawn_key, 2**31 + 1))
-        if self.search is None:
-            return learn_twins(schema, data, seed, None)
-        candidates = self._candidates(schema)
-        many = next((own for own in candidates if own.keep == ALL), candidates[0])
-        options = self._fit_options(schema, time.perf_counter())
-        here = "auto" if self.engine == "dask" else self.engine
-        with FitBar(1, SHORT, "kernel") if self.verbose else nullcontext() as bar, ctrl_c() as stops:
-            device = self._device_for([data[name] for name in kernels])
-            model = (self._n_components_of, options, self.missing, here, device, bar, stops)
-            found = learn_twins(schema, data, seed, ShortFits(many, *model))
-        for name, twin in found.twins.items():
-            width = f", gamma {twin.params['gamma']:.3g}" if "gamma" in twin.params else ""
-            logger.info("view %r: %d landmarks%s, precision %g", name, twin.width, width, twin.precision)
-        return found
-
-    def _run(
+    def _train(
         self,
         schema: Schema,
         data: dict[str, AnyView],
         index: pd.Index,
-        start: StartingPoint | None,
-        before: Sequence[Restart],
-        earlier: Fitted | None,
+        going_on: GoingOn | None,
         checkpoint: str | Path | None,
         minutes: float,
     ) -> None:
-        """The restarts that are not among `before`, the first of them from `start`; then what follows from the best."""
+        """The fit itself; its state is this model's whenever it is saved, and at the end."""
+        saving = None
         if checkpoint is not None:
             check_place(checkpoint)
-        began = time.perf_counter()
-        n_components = self._n_components(schema, len(index))
-        limit = memory_limit(self.max_memory)
-        coded = list(schema.with_twins(data, limit).values())
-        root = seed_sequence(self.random_state)
-        seeds = root.spawn(self.n_init)[len(before) :]
-        if earlier is None:
-            search, end = self._search(schema, list(data.values()), n_components, root) or (None, None)
-            choice = search.choice if search is not None else self._without_search(schema, coded, len(index))
-        else:
-            search, choice = earlier.search, earlier.choice
-        spec = choice.spec(lambda priors: schema.model_spec(len(index), priors, self.missing))
-
-        def rows_of(missing: str, data: Sequence[AnyView] = coded) -> Rows:
-            device = self._device_for(data)
-            return make_rows(data, spec, n_components, missing, self.engine, device=device, max_memory=limit)
-
-        rows = rows_of(self.missing)
-        logger.info("engine: %s", rows.describe())
-        if earlier is None and end is not None and end.n_components and choice.keep == ALL and self.start != "random":
-            # How many factors there are is decided: the fit goes on from that to some of the rows.
-            near = posterior_like(end, spec, rows.groups, np.random.default_rng(seeds[0]))
-            start = StartingPoint(near, n_components, is_near=True)
-
-        as_transform = self.missing == "exact" or all(view.is_complete for view in coded)
-        exact_rows = None
-        if not as_transform:
-            exact_rows = rows_of("exact")
-
-        def keep(restarts: Restarts) -> None:
-            fit = make_fitted(schema, rows, restarts, index, self._settings(), choice, search, earlier, exact_rows)
-            self._keep(fit)
-
-        def save(restarts: Restarts) -> None:
-            keep(restarts)
-            self.save(checkpoint)  # type: ignore[arg-type]
-
-        def sweeps() -> Restarts:
-            with FitBar(self.n_init, self.max_iter, reads=self._reads) if self.verbose else nullcontext() as bar:
-                watchers = [watcher for watcher in (bar, self.callback) if watcher is not None]
-
-                def watch(progress: Progress) -> None:
-                    for watcher in watchers:
-                        watcher(progress)
-
-                on_pause = save if checkpoint is not None else None
-                options = replace(self._fit_options(schema, began), trials=choice.keep == FEWEST, pause=60 * minutes)
-                watched = watch if watchers else None
-                found = run_restarts(rows, n_components, options, seeds, self.n_jobs, watched, on_pause, start, before)
-                if bar is not None:
-                    best = found.all[best_place(found.all)]
-                    bar.finish(best.n_iter, best.elbo, best.n_components)
-                return found
-
-        with ctrl_c():  # from the last sweep on it is noted: what was found is kept
-            restarts = sweeps()
-            with ctrl_c(anew=True) as stop_requests:
-                keep(restarts)
-                if restarts.lost is not None:
-                    if checkpoint is not None:
-                        self.save(checkpoint)
-                    raise type(restarts.lost)(f"{restarts.lost} The best state so far is kept: resume goes on from it.")
-                end_time = self._sharpness_limit(time.perf_counter() - began)
-
-                def out_of_time() -> bool:
-                    return bool(stop_requests) or time.perf_counter() - began > end_time
-
-                sharpness = find_sharpness(coded, spec, self.fitted_.posterior, out_of_time)
-                numbers = [schema.place(name) for name in schema.types if name not in schema.twins]
-                residuals = find_residual_shapes(coded, spec, self.fitted_.posterior, numbers, out_of_time, limit)
-                self._keep(replace(self.fitted_, sharpness=sharpness, residuals=residuals))
-                if spec.n_groups:
-                    shares = explained_by_group(coded, self.fitted_.posterior, partial(rows_of, self.missing))
-                    self._keep(replace(self.fitted_, groups=labels_of(coded), r2_by_group=shares))
-        if restarts.interrupted:
+            saving = Saving(partial(self.save, checkpoint), minutes)
+        interrupted = Training(self, schema, data, index, self._settings(), going_on).run(
+            self._keep, saving, self._reads
+        )
+        if interrupted:
             logger.warning(Problem("interrupted, the best state so far is kept", (Remedy.RESUME,)))
         elif not self.converged_:
             warnings.warn(
@@ -462,75 +327,6 @@ class SSHIBA(BaseEstimator):
                 ConvergenceWarning,
                 stacklevel=3,
             )
-
-    def _device_for(self, data: Sequence[AnyView]) -> Device:
-        """That of this machine or, on a cluster, the one of each worker, which need not be here."""
-        return Device(self.device) if self.engine == "dask" else device_for(self.device, data)
-
-    def _sharpness_limit(self, seconds: float) -> float:
-        """Seconds since the fit began by which the sharpness is to be found, where the sweeps took so many."""
-        return np.inf if self.max_time is None else max(self.max_time, (1 + SHARPNESS_SHARE) * seconds)
-
-    def _candidates(self, schema: Schema) -> tuple[Candidate, ...]:
-        return candidates_for(self.search, self.priors, self.keep, bool(kernel_views(schema)))
-
-    def _models(self, schema: Schema, n_rows: int) -> tuple[Candidate, ...]:
-        """The candidates that make different models of these data."""
-        return without_doubles(self._candidates(schema), lambda priors: schema.model_spec(n_rows, priors, self.missing))
-
-    def _without_search(self, schema: Schema, data: Sequence[AnyView], n_rows: int) -> Candidate:
-        return without_search(self._models(schema, n_rows), data, schema.model_spec(n_rows, Priors(), self.missing))
-
-    def _search(
-        self, schema: Schema, data: Sequence[AnyView], n_components: int, root: np.random.SeedSequence
-    ) -> tuple[Search, Posterior] | None:
-        """Which of the candidates to fit, and the end of its fit to some of the rows; None where there is no choice, or
-        none is wanted for such data.
-        """
-        seed = np.random.SeedSequence(root.entropy, spawn_key=(*root.spawn_key, 2**31))  # the same whatever n_init
-        n_rows = data[0].n_rows
-
-        def make_spec(priors: Priors) -> ModelSpec:
-            return schema.model_spec(n_rows, priors, self.missing)
-
-        candidates = self._models(schema, n_rows)
-        spec = make_spec(Priors())
-        if self.search == "auto":
-            candidates = worth_a_try(candidates, data, spec)
-        selects = any(view.select_features for view in schema.types.values())  # to be read: few factors are easier
-        in_memory = [view for view in data if isinstance(view, CodedView)]
-        is_sparse = any(view.is_sparse for view in data)  # no cell of such a view could be hidden, and predicted
-        if len(candidates) == 1 or (self.search == "auto" and (selects or is_sparse or self.missing != "exact")):
-            return None
-        if len(in_memory) < len(data):
-            if self.search == "auto":
-                return None
-            raise ValueError("search needs all rows in memory, where they do not fit. Set search=None.")
-        if self.search == "auto" and n_operations(in_memory, spec, n_components) > MOST_OPERATIONS:
-            return None
-        options = self._fit_options(schema, time.perf_counter())
-        with FitBar(len(candidates), SHORT, "candidate") if self.verbose else nullcontext() as bar, ctrl_c() as stops:
-            here = "auto" if self.engine == "dask" else self.engine  # short fits to few rows
-            model = (n_components, options, seed, self.missing, here, self._device_for(data))
-            kernels = [schema.place(name) for name in schema.twins]
-            found = run_search(candidates, in_memory, make_spec, *model, bar, stops, schema.add_twins, kernels)
-        if found is not None:
-            logger.info(found[0].in_words())
-        return found
-
-    def _fit_options(self, schema: Schema, began: float) -> FitOptions:
-        """`tol` is for the whole bound, `max_time` for each of the runs that follow one another."""
-        at_a_time = 1 if self.n_init == 1 else max(1, min(self.n_init, effective_n_jobs(self.n_jobs)))
-        left = None if self.max_time is None else max(self.max_time - (time.perf_counter() - began), 0.0)
-        return FitOptions(
-            max_iter=self.max_iter,
-            tol=self.tol * schema.n_observed,
-            prune_tol=self.prune_tol,
-            rotate=self.acceleration is not None,
-            momentum=self.acceleration == "auto",
-            max_time=None if left is None else left / -(-self.n_init // at_a_time),
-            random_start=self.start == "random",
-        )
 
     def _keep(self, fit: Fitted) -> None:
         """All fitted attributes follow from this one value."""
