@@ -50,6 +50,7 @@ from .fitted.search import (
     ALL,
     FEWEST,
     MOST_OPERATIONS,
+    ROUGH,
     SHORT,
     Candidate,
     Search,
@@ -355,7 +356,7 @@ class SSHIBA(BaseEstimator):
             return learn_twins(schema, data, seed, None)
         candidates = self._candidates(schema)
         many = next((own for own in candidates if own.keep == ALL), candidates[0])
-        options = self._fit_options(schema, time.perf_counter())
+        options = self._short_options(schema)
         here = "auto" if self.engine == "dask" else self.engine
         with FitBar(1, SHORT, "kernel") if self.verbose else nullcontext() as bar, ctrl_c() as stops:
             device = self._device_for([data[name] for name in kernels])
@@ -508,7 +509,7 @@ class SSHIBA(BaseEstimator):
             raise ValueError("search needs all rows in memory, where they do not fit. Set search=None.")
         if self.search == "auto" and n_operations(in_memory, spec, n_components) > MOST_OPERATIONS:
             return None
-        options = self._fit_options(schema, time.perf_counter())
+        options = self._short_options(schema)
         with FitBar(len(candidates), SHORT, "candidate") if self.verbose else nullcontext() as bar, ctrl_c() as stops:
             here = "auto" if self.engine == "dask" else self.engine  # short fits to few rows
             model = (n_components, options, seed, self.missing, here, self._device_for(data))
@@ -531,6 +532,11 @@ class SSHIBA(BaseEstimator):
             max_time=None if left is None else left / -(-self.n_init // at_a_time),
             random_start=self.start == "random",
         )
+
+    def _short_options(self, schema: Schema) -> FitOptions:
+        """Of the short fits by which models are compared."""
+        options = self._fit_options(schema, time.perf_counter())
+        return replace(options, tol=max(self.tol, ROUGH) * schema.n_observed)
 
     def _keep(self, fit: Fitted) -> None:
         """All fitted attributes follow from this one value."""
