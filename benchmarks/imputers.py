@@ -343,14 +343,16 @@ MODULES = {"SSHIBA": "sshiba.sklearn", "gcimpute": "scipy", "miceforest": "micef
 
 
 def warm_up(name: str) -> None:
-    """A small table of numbers, yes/no, labels and levels, so that what is compiled or imported late is there."""
+    """Small tables of numbers, yes/no, labels and levels, and of numbers and yes/no alone, whose cells are inferred
+    together, so that what is compiled or imported late is there.
+    """
     rng = np.random.default_rng(0)
     z = rng.standard_normal(60)
     columns = [z, z + rng.standard_normal(60), z > 0, np.digitize(z, [-0.5, 0.5]), np.digitize(z, [-0.7, 0.3])]
-    table = np.column_stack(columns).astype(float)
-    IMPUTERS[name](
-        np.where(rng.random(table.shape) < 0.1, np.nan, table), ["number", "number", "yes/no", "label", "level"]
-    )
+    kinds = ["number", "number", "yes/no", "label", "level"]
+    for own, own_kinds in ((columns, kinds), ([*columns[:3], z > 0.5], [*kinds[:3], "yes/no"])):
+        table = np.column_stack(own).astype(float)
+        IMPUTERS[name](np.where(rng.random(table.shape) < 0.1, np.nan, table), own_kinds)
 
 
 def solve(name: str, problem: Path) -> None:

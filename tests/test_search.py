@@ -13,7 +13,7 @@ from sshiba.core.spec import ModelSpec
 from sshiba.data.reading import read_training
 from sshiba.evaluate.metrics import binary_log_likelihood, class_log_likelihood, rmse
 from sshiba.fitted import search, training
-from sshiba.fitted.search import ALL_PRIORS, choose, difference, hide_in_turn
+from sshiba.fitted.search import ALL_PRIORS, choose, clearly_worse, difference, hide_in_turn
 from sshiba.fitted.training import fit_options
 
 
@@ -144,14 +144,17 @@ def test_each_cell_is_asked_for_once_and_not_shown() -> None:
                 assert (shown.target[question.hidden[i]] == 0).all()
 
 
-def test_the_rows_that_judge_are_not_fitted(monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize(("clear", "n_fits"), [(np.inf, 6), (0.0, 3)])
+def test_the_rows_that_judge_are_not_fitted(clear: float, n_fits: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Two folds of each candidate, but for those that are clearly worse on the first, or the only one that is not."""
+    monkeypatch.setattr(search, "CLEAR", clear)
     fitted_rows = []
     true_run = search.run
     monkeypatch.setattr(
         search, "run", lambda rows, *rest, **named: fitted_rows.append(rows.n_rows) or true_run(rows, *rest, **named)
     )
     SSHIBA(3, random_state=0, max_iter=10).fit(mixed(300))
-    assert fitted_rows == [225] * 6  # two folds of each candidate
+    assert fitted_rows == [225] * n_fits
 
 
 def test_losses_are_those_of_the_metrics() -> None:
@@ -180,6 +183,15 @@ def test_the_error_of_a_difference_counts_rows() -> None:
     assert choose([{0: before}, {0: 0.997 * before}], [1, 5], spec.views) == 0  # not by MARGIN
     assert choose([{0: before}, {0: 0.997 * before}], [5, 5], spec.views) == 1
     assert choose([{0: before}, {0: after}], [1, 5], spec.views) == int(gains[-1] > max(0.002, errors[-1]))
+
+
+def test_a_candidate_is_clearly_worse_by_more_than_chance() -> None:
+    _, spec = spec_of({"x": np.random.default_rng(0).standard_normal((9, 4))})
+    rng = np.random.default_rng(1)
+    good, same = rng.random((2, 80, 4))
+    losses = [{0: good}, {0: same}, {0: 1.5 * good}]
+    assert [clearly_worse(i, [0, 1, 2], losses, spec.views) for i in range(3)] == [False, False, True]
+    assert not clearly_worse(2, [1, 2], [{0: good}, {0: 0.999 * good}, {0: good}], spec.views)  # not by MARGIN
 
 
 def test_label_weight_is_for_labels_that_have_none_of_their_own() -> None:

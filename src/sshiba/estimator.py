@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import time
 import warnings
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import nullcontext
@@ -229,10 +230,11 @@ class SSHIBA(BaseEstimator):
         self
         """
         check_settings(self)
+        began = time.perf_counter()
         schema, data, index = self._read(views)
         warn_empty_rows({name: data[name] for name in schema.types}, index)
-        schema = learn_kernels(self, schema, data)
-        self._train(schema, data, index, None, checkpoint, checkpoint_minutes)
+        schema = learn_kernels(self, schema, data, began)
+        self._train(schema, data, index, began, None, checkpoint, checkpoint_minutes)
         most = most_components(self, schema)
         if self.n_components_ == most and self.fitted_.choice.keep == FEWEST:
             what = f"all {most} factors are in use, and more may fit better"
@@ -250,6 +252,7 @@ class SSHIBA(BaseEstimator):
         fit = fitted_of(self)
         check_settings(self)
         self._check_same_settings(fit)
+        began = time.perf_counter()
         schema, data, index = self._read_again(fit, views)
         stopped = [restart.interrupted for restart in fit.restarts]
         best = fit.best_restart
@@ -261,7 +264,7 @@ class SSHIBA(BaseEstimator):
             n_components = n_components_of(self, schema, len(index))
             start = StartingPoint(fit.posterior, n_components, tuple(fit.elbo_path.tolist()), fit.n_iter)
         if len(done) < self.n_init:
-            self._train(schema, data, index, GoingOn(fit, done, start), checkpoint, checkpoint_minutes)
+            self._train(schema, data, index, began, GoingOn(fit, done, start), checkpoint, checkpoint_minutes)
         return self
 
     def _settings(self) -> dict[str, Any]:
@@ -307,6 +310,7 @@ class SSHIBA(BaseEstimator):
         schema: Schema,
         data: dict[str, AnyView],
         index: pd.Index,
+        began: float,
         going_on: GoingOn | None,
         checkpoint: str | Path | None,
         minutes: float,
@@ -316,7 +320,7 @@ class SSHIBA(BaseEstimator):
         if checkpoint is not None:
             check_place(checkpoint)
             saving = Saving(partial(self.save, checkpoint), minutes)
-        interrupted = Training(self, schema, data, index, self._settings(), going_on).run(
+        interrupted = Training(self, schema, data, index, self._settings(), began, going_on).run(
             self._keep, saving, self._reads
         )
         if interrupted:

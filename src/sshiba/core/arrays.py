@@ -97,6 +97,12 @@ def place_rows(values: Any, places: Any, n: int) -> Any:
 
 def inverse_root(precision: Any) -> tuple[Any, Any]:
     """B with B Bᵀ = precision⁻¹, upper triangular, and log|B Bᵀ|; of one positive definite matrix or a stack."""
+    fast = _compiled_for(precision)
+    if fast is not None:
+        if precision.ndim == 3:
+            return fast.inverse_root(precision)
+        roots, logdets = fast.inverse_root(precision[None])
+        return roots[0], logdets[0]
     xp = array_namespace(precision)
     chol = xp.linalg.cholesky(precision)
     if is_torch_array(chol):
@@ -119,11 +125,17 @@ def inverse_positive(matrices: Any) -> tuple[Any, Any]:
     kernels = cuda_kernels(matrices)
     if kernels is not None and matrices.shape[1]:
         return kernels.inverse_positive(matrices)
-    fast = _compiled_inverse() if type(matrices) is np.ndarray and matrices.dtype == np.float64 else None
-    if fast is not None and len(matrices) >= FEW and matrices.shape[1] <= fast.MOST_FACTORS:
+    fast = _compiled_for(matrices)
+    if fast is not None:
         return fast.inverse_positive(matrices)
     root, logdet = inverse_root(matrices)
     return root @ array_namespace(root).matrix_transpose(root), logdet
+
+
+def _compiled_for(matrices: Any) -> ModuleType | None:
+    """The compiled twins for matrices that they are faster for, else None."""
+    fast = _compiled_inverse() if type(matrices) is np.ndarray and matrices.dtype == np.float64 else None
+    return fast if fast is not None and matrices.shape[-1] <= fast.MOST_FACTORS else None
 
 
 @lru_cache(maxsize=1)

@@ -83,6 +83,10 @@ class ColumnGroups:
         return ColumnGroups(np.zeros(n_features, dtype=int))
 
     def __len__(self) -> int:
+        return self._n_groups
+
+    @cached_property
+    def _n_groups(self) -> int:
         return int(self.index.max()) + 1
 
     def visit(self, shared: Callable[[int, Features], object], alone: Callable[[Features, Features], object]) -> None:

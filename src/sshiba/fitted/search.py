@@ -44,10 +44,11 @@ N_GROUPS = 3  # of columns that are no labels, hidden in turn
 LEAST_HIDDEN = 15  # cells of a view: fewer tell nothing
 MARGIN = 0.002  # nats a cell by which a candidate with more factors must be better
 SURE, SURE_OF_ANY = 0.25, 3.0  # standard errors of the difference, the same; where the other has no factor at all
+CLEAR = 2.0  # standard errors by which a candidate that is worse than another on one fold is not tried on the next
 TIE = 0.001  # nats a cell by which one with no more factors must be better
 SMALLEST = 1e-12  # a mean squared error is taken to be at least this
 SHORT = 60  # sweeps
-ROUGH = 30.0  # times the tolerance of the fit
+ROUGH = 3e-6  # nats a cell and sweep: the tolerance of these fits, or that of the fit itself where it is larger
 ROUGH_Z = 1e-3  # change of a factor at which the inference of rows ends
 MOST_OPERATIONS = 2.5e8  # of a sweep, some 60 milliseconds: beyond it there is no search unless it is asked for
 MOST_TOGETHER = 32  # yes/no columns whose cells are inferred together: the cube of it for each row
@@ -240,7 +241,8 @@ def run_search(
     judge it, or where half of the time of the fit is not enough. A stop request raises KeyboardInterrupt: there is
     nothing yet to be kept. `add_twins` gives views with a kernel, at the places `kernels`, their twins.
 
-    A candidate that keeps all factors starts from where the last one with the same priors ended.
+    A candidate that keeps all factors starts from where the last one with the same priors ended. One that is clearly
+    worse on the first fold is not fitted to the second, nor is the last that is left.
     """
     began, limit = time.perf_counter(), None if options.max_time is None else options.max_time / 2
 
@@ -260,42 +262,44 @@ def run_search(
     if not judged or any(not view.observed_rows.any() for fold in folds for view in fold.training):
         return None
     n_components = min(n_components, n_rows - n_test)
-    losses: list[Losses] = []
-    sizes: list[int] = []
-    ends: list[Posterior] = []
-    near: dict[Priors, list[Posterior]] = {}
+    found: list[list[tuple[Losses, Posterior]]] = [[] for _ in candidates]  # of each, by fold
+    running = list(range(len(candidates)))
+
+    def short_fit(number: int, fold: Fold, near: dict[Priors, Posterior]) -> tuple[Losses, Posterior]:
+        candidate = candidates[number]
+        few = candidate.keep == FEWEST
+        short = replace(options, max_iter=SHORT, trials=few, max_time=limit)
+        watch = callback and (lambda progress: callback(replace(progress, restart=number)))
+        training, own = add_twins(fold.training, ()), candidate.spec(make_spec)
+        rows = make_rows(training, own, n_components, missing, engine, device=device)
+        if few or candidate.priors not in near:
+            along = rows.directions(n_components)
+            first = posterior_along(rows.spec, rows.groups, along, np.random.default_rng(seed))
+            start = StartingPoint(first, n_components)
+        else:
+            start = StartingPoint(near[candidate.priors], n_components, is_near=True)
+        end = run(rows, start, short, watch, stop_requests=stop_requests).state.posterior
+        check()
+        if not few:
+            near[candidate.priors] = end
+        losses = judge(end, rows.spec, fold, check, add_twins)
+        return {i: losses[i] for i in judged}, end
+
     try:
-        for number, candidate in enumerate(candidates):
-            few = candidate.keep == FEWEST
-            short = replace(options, max_iter=SHORT, tol=ROUGH * options.tol, trials=few, max_time=limit)
-
-            def watch(progress: Progress, number: int = number) -> None:
-                if callback is not None:
-                    callback(replace(progress, restart=number))
-
-            found = []
-            for place, fold in enumerate(folds):
-                training, own = add_twins(fold.training, ()), candidate.spec(make_spec)
-                rows = make_rows(training, own, n_components, missing, engine, device=device)
-                if few or candidate.priors not in near:
-                    along = rows.directions(n_components)
-                    first = posterior_along(rows.spec, rows.groups, along, np.random.default_rng(seed))
-                    start = StartingPoint(first, n_components)
-                else:
-                    start = StartingPoint(near[candidate.priors][place], n_components, is_near=True)
-                posterior = run(rows, start, short, watch, stop_requests=stop_requests).state.posterior
-                check()
-                found.append((judge(posterior, rows.spec, fold, check, add_twins), posterior))
-            if not few:
-                near[candidate.priors] = [posterior for _, posterior in found]
-            ends.append(found[0][1])
-            losses.append({i: np.concatenate([own[i] for own, _ in found]) for i in judged})
-            sizes.append(min(posterior.n_components for _, posterior in found))
+        for fold in folds:
+            near: dict[Priors, Posterior] = {}
+            for number in running:
+                found[number].append(short_fit(number, fold, near))
+            losses = [joined([own for own, _ in parts]) for parts in found]
+            running = [i for i in running if not clearly_worse(i, running, losses, spec.views)]
+            if len(running) == 1:
+                break
     except OutOfTimeError:
         return None
-    scores = [{spec.views[i].name: score(own, spec.views[i]) for i, own in found.items()} for found in losses]
-    search = Search(tuple(candidates), tuple(scores), tuple(sizes), choose(losses, sizes, spec.views))
-    return search, ends[search.chosen]
+    sizes = [min(end.n_components for _, end in parts) for parts in found]
+    chosen = running[choose([losses[i] for i in running], [sizes[i] for i in running], spec.views)]
+    scores = [{spec.views[i].name: score(part, spec.views[i]) for i, part in own.items()} for own in losses]
+    return Search(tuple(candidates), tuple(scores), tuple(sizes), chosen), found[chosen][0][1]
 
 
 @dataclass(frozen=True)
@@ -398,6 +402,17 @@ def score(losses: np.ndarray, view: ViewSpec) -> float:
     """Of a view, in nats a cell."""
     mean = float(np.nanmean(losses))
     return -0.5 * float(np.log(max(mean, SMALLEST))) if view.likelihood.numbers else -mean
+
+
+def joined(parts: Sequence[Losses]) -> Losses:
+    """Losses of several folds, one below the other."""
+    return {i: np.concatenate([part[i] for part in parts]) for i in parts[0]}
+
+
+def clearly_worse(i: int, running: Sequence[int], losses: Sequence[Losses], views: Sequence[ViewSpec]) -> bool:
+    """Is another one better by so many standard errors that a further fold would not turn it?"""
+    found = [difference(losses[i], losses[other], views) for other in running if other != i]
+    return any(gain > max(MARGIN, CLEAR * error) for gain, error in found)
 
 
 def choose(losses: Sequence[Losses], sizes: Sequence[int], views: Sequence[ViewSpec]) -> int:

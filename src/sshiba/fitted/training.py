@@ -35,6 +35,7 @@ from .search import (
     ALL,
     FEWEST,
     MOST_OPERATIONS,
+    ROUGH,
     SHORT,
     Candidate,
     Search,
@@ -119,6 +120,12 @@ def fit_options(settings: Settings, schema: Schema, began: float) -> FitOptions:
     )
 
 
+def short_options(settings: Settings, schema: Schema, began: float) -> FitOptions:
+    """Of the short fits by which models are compared."""
+    options = fit_options(settings, schema, began)
+    return replace(options, tol=max(settings.tol, ROUGH) * schema.n_observed)
+
+
 def candidates_of(settings: Settings, schema: Schema) -> tuple[Candidate, ...]:
     return candidates_for(settings.search, settings.priors, settings.keep, bool(kernel_views(schema)))
 
@@ -138,7 +145,7 @@ def apart(root: np.random.SeedSequence, number: int) -> np.random.SeedSequence:
     return np.random.SeedSequence(root.entropy, spawn_key=(*root.spawn_key, 2**31 + number))
 
 
-def learn_kernels(settings: Settings, schema: Schema, data: Mapping[str, AnyView]) -> Schema:
+def learn_kernels(settings: Settings, schema: Schema, data: Mapping[str, AnyView], began: float) -> Schema:
     """The schema with what was learned of the kernels of its views."""
     kernels = kernel_views(schema)
     if not kernels:
@@ -148,7 +155,7 @@ def learn_kernels(settings: Settings, schema: Schema, data: Mapping[str, AnyView
         return learn_twins(schema, data, seed, None)
     candidates = candidates_of(settings, schema)
     many = next((own for own in candidates if own.keep == ALL), candidates[0])
-    options = fit_options(settings, schema, time.perf_counter())
+    options = short_options(settings, schema, began)
 
     def size(schema: Schema, n_rows: int) -> int:
         return n_components_of(settings, schema, n_rows)
@@ -172,6 +179,7 @@ class Training:
     settings : what the fit is asked to do
     schema, data, index : the coded views, how they are coded, and the names of their rows
     stored : settings that are kept with the fit
+    began : when it began, by `time.perf_counter`
     going_on : an interrupted fit of the same data and model, if it goes on
     """
 
@@ -182,10 +190,11 @@ class Training:
         data: Mapping[str, AnyView],
         index: pd.Index,
         stored: dict[str, Any],
+        began: float,
         going_on: GoingOn | None = None,
     ) -> None:
         self.settings, self.schema, self.index, self.stored = settings, schema, index, stored
-        self.began = time.perf_counter()
+        self.began = began
         self.earlier = going_on.earlier if going_on is not None else None
         self.done = going_on.done if going_on is not None else ()
         self.n_components = n_components_of(settings, schema, len(index))
@@ -321,7 +330,7 @@ class Training:
             raise ValueError("search needs all rows in memory, where they do not fit. Set search=None.")
         if auto and n_operations(in_memory, spec, self.n_components) > MOST_OPERATIONS:
             return None
-        options = fit_options(settings, schema, time.perf_counter())
+        options = short_options(settings, schema, self.began)
         n_candidates = len(candidates)
         with FitBar(n_candidates, SHORT, "candidate") if settings.verbose else nullcontext() as bar, ctrl_c() as stops:
             model = (self.n_components, options, apart(root, 0), settings.missing)

@@ -44,7 +44,7 @@ def run(
     state, path, converged = first_state(rows, start), list(start.path), False
     whole = state  # the last one with statistics
     rotations = Schedule(options.rotate, 1 if start.is_near else max(WARM_UP, start.n_sweeps) + 1)
-    n_held = 0 if start.is_near else HOLD_X
+    n_held, n_warm_up = (0, NEARLY) if start.is_near else (HOLD_X, WARM_UP)
     patience, grown_to, hopeless_below = FIRST_TRIAL, 0, -np.inf
     drop_fading = options.trials and not is_derived(rows.spec)  # else a factor that fades may be worth it
 
@@ -68,7 +68,7 @@ def run(
             if on_pause is not None and now - paused > options.pause and state.stats is not None:
                 on_pause(with_evidence(rows, so_far(interrupted=True)))
                 paused = now
-            slow = pace < patience * options.tol and budget.n_sweeps > WARM_UP and rotating == options.rotate
+            slow = pace < patience * options.tol and budget.n_sweeps > n_warm_up and rotating == options.rotate
             settled = pace < options.tol
             # A bound that rose by less than the last trial lacked will not let another one win.
             hopeful = settled or state.bound >= hopeless_below

@@ -31,6 +31,8 @@ class SSHIBAImputer(TransformerMixin, OneTableModel):
         Draw what is filled in from its predictive distribution, for multiple imputation.
     views : mapping, optional
         View name -> its columns of X, or (columns, type).
+    tol : float
+        As of `SSHIBA`, but ten times as large: what is filled in hardly changes any more.
 
     All others are those of `SSHIBA`. A frame comes back as a frame, with its types and labels.
 
@@ -43,6 +45,7 @@ class SSHIBAImputer(TransformerMixin, OneTableModel):
     add_indicator: bool = False
     keep_empty_features: bool = False
     sample_posterior: bool = False
+    tol: float = 1e-6
 
     _takes_sparse = False
 

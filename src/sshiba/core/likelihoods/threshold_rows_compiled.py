@@ -1,4 +1,7 @@
-"""`threshold_rows.py` compiled with numba, a tested twin: row by row, in one pass over memory."""
+"""`threshold_rows.py` compiled with numba, a tested twin: row by row, in one pass over memory.
+
+Arrays are copied cell by cell: numba takes ten seconds to compile the error of an assignment whose shapes differ.
+"""
 
 from __future__ import annotations
 
@@ -77,7 +80,7 @@ def _best(
             for j in range(d):
                 if s[row, j] != 0:
                     a0[i] -= weight * own[i, j] * (x[row, j] - y[row, j])
-            sites[:, i] = 0.0
+            sites[0, i] = sites[1, i] = 0.0
             if s[row, i] != 0:
                 sites[0, i] = _expect(s[row, i], y[row, i], sqrt(v[row, i]), table)[2]
                 sites[1, i] = x[row, i] - y[row, i] + sites[0, i] * y[row, i]
@@ -89,13 +92,19 @@ def _best(
             gain = value - best
             if gain > -SETTLED:
                 best, share, log_phi[row], lost[row] = value, 1.0, total, logdet
-                e[row], c[row], mean[row], cov[row] = trial_e, sites[0], trial_mean, trial_cov
-                best_sites[:], best_goal[:] = sites, goal
+                for i in range(d):
+                    e[row, i], c[row, i], mean[row, i] = trial_e[i], sites[0, i], trial_mean[i]
+                    for j in range(d):
+                        cov[row, i, j] = trial_cov[i, j]
+                    for k in range(2):
+                        best_sites[k, i], best_goal[k, i] = sites[k, i], goal[k, i]
             else:
                 share /= 2
             if abs(gain) <= SETTLED or share <= SMALLEST_STEP:
                 break
-            sites[:] = best_sites + share * (best_goal - best_sites)
+            for k in range(2):
+                for i in range(d):
+                    sites[k, i] = best_sites[k, i] + share * (best_goal[k, i] - best_sites[k, i])
 
 
 @numba.njit(nogil=True, fastmath=FUSED)
@@ -125,7 +134,9 @@ def _apply(
         mean[i] /= L[i, i]
     for i in range(d):
         e[i] = sites[1, i] - sites[0, i] * a0[i] - sqrt(weight * sites[0, i]) * mean[i]
-    cov[:] = M
+    for i in range(d):
+        for j in range(i + 1):
+            cov[i, j] = M[i, j]
     for k in range(d):
         for i in range(d):
             for j in range(i + 1):
@@ -139,7 +150,7 @@ def _apply(
         for j in range(d):
             moved += weight * M[i, j] * e[j]
         mean[i] = a0[i] + moved
-        goal[:, i] = 0.0
+        goal[0, i] = goal[1, i] = 0.0
         if s[i] != 0:
             var = max(cov[i, i], 0.0)
             log_phi, next_e, next_c = _expect(s[i], mean[i], sqrt(var), table)
@@ -152,8 +163,9 @@ def _apply(
 @numba.njit(nogil=True, fastmath=FUSED)
 def _factor(M: np.ndarray, c: np.ndarray, weight: float, L: np.ndarray, half: np.ndarray) -> float:
     """L Lᵀ = I + uRMR, `half` = L⁻¹ √u R M; the log determinant is returned."""
-    d, logdet, root = len(c), 0.0, np.sqrt(weight * c)
+    d, logdet, root = len(c), 0.0, np.empty(len(c))
     for i in range(d):
+        root[i] = sqrt(weight * c[i])
         for j in range(i + 1):
             value = root[i] * M[i, j] * root[j] + (1.0 if i == j else 0.0)
             for k in range(j):
