@@ -13,9 +13,9 @@ from scipy.optimize import linear_sum_assignment
 from scipy.stats import gamma, norm
 
 from sshiba import SSHIBA
-from torture.runner import Suite, main
+from torture.runner import Suite
 
-from .fitting import fit, quiet
+from .fitting import fit, quiet, show
 from .simulated import SHARES, VIEWS, KnownFactors, known_factors, pure_noise
 
 # Sets in which all factors explain the same share of their views, and sets in which each has a share of its own.
@@ -98,4 +98,4 @@ SUITE = Suite("factors", case, 200, quiet, seconds=300)
 NOISE = Suite("noise", noise_case, 200, quiet, seconds=300)  # pure noise
 
 if __name__ == "__main__":
-    main(SUITE)
+    show(SUITE)

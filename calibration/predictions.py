@@ -10,10 +10,10 @@ import json
 import numpy as np
 
 from sshiba import Binary, Categorical, Ordinal
-from torture.runner import Suite, main
+from torture.runner import Suite
 
 from .cells import count_cells
-from .fitting import fit, quiet
+from .fitting import fit, quiet, show
 from .simulated import SIZES, TYPES, TypedData, Views, typed_data
 
 HIDDEN = 0.2  # of the cells of the rows that are fitted
@@ -58,4 +58,4 @@ def seen_before(data: TypedData, shown: Views, truth: Views, name: str) -> np.nd
 SUITE = Suite("predictions", case, N_SETS, quiet, seconds=300)
 
 if __name__ == "__main__":
-    main(SUITE)
+    show(SUITE)

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 from interval_coverage import LEVELS
 
+from sshiba.evaluate.confidence import binomial_interval
 from torture.runner import FAILED, Result
 
 Row = tuple[str, str, str, str, str]  # promise, asked for, measured, of what, kept or not
@@ -19,6 +20,7 @@ RIGHT_FACTORS, NO_FACTORS = 0.95, 0.99
 OFF_MODEL, OFF_TABLES = 1.0, 2.0  # points by which a share of intervals may be off
 RANKS_OFF = 0.02  # the largest distance of the distribution of ranks from the uniform
 OFF_PROBABILITIES = 0.02  # expected calibration error
+REPORT = "a report"
 PERCENT = " / ".join(f"{100 * level:.0f}" for level in LEVELS)
 
 
@@ -30,18 +32,24 @@ def verdict(kept: bool) -> str:
     return "yes" if kept else "NO"
 
 
+def as_report(row: Row) -> Row:
+    """The same without a mark: part of what has one."""
+    return row[0], REPORT, row[2], row[3], ""
+
+
 def share_row(promise: str, right: list[bool], least: float) -> Row:
     share, n = float(np.mean(right)), len(right)
-    error = np.sqrt(share * (1 - share) / n)
-    return promise, f"≥ {least:.0%}", f"{share:.1%} ± {error:.1%}", f"{n} sets", verdict(share >= least)
+    low, high = binomial_interval(sum(right), n)
+    words = f"{share:.1%} ({100 * low:.1f} to {100 * high:.1f})"
+    return promise, f"≥ {least:.0%}", words, f"{n} sets", verdict(share >= least)
 
 
 def factor_rows(sets: list[Any], noise: list[Any]) -> list[Row]:
-    rows = []
-    for kind in (*dict.fromkeys(one["kind"] for one in sets), None):
-        own = [one for one in sets if kind in (None, one["kind"])]
-        words = "factors and their views" + (f", {kind} each" if kind else ", all sets")
-        rows.append(share_row(words, [one["views"] for one in own], RIGHT_FACTORS))
+    words = "number of factors and their views"
+    rows = [share_row(words, [one["views"] for one in sets], RIGHT_FACTORS)]
+    for kind in dict.fromkeys(one["kind"] for one in sets):
+        own = [one["views"] for one in sets if one["kind"] == kind]
+        rows.append(as_report(share_row(f"{words}, {kind}", own, RIGHT_FACTORS)))
     if noise:
         rows.append(share_row("no factor in pure noise", [one["found"] == 0 for one in noise], NO_FACTORS))
     return rows
@@ -58,7 +66,7 @@ def interval_gaps(counts: Counts) -> tuple[np.ndarray, np.ndarray]:
 
 def interval_row(what: str, counts: Counts, most: float) -> Row:
     gap, error = interval_gaps(counts)
-    words = " / ".join(f"{g:+.1f}" for g in gap) + f" (± {error.max():.1f})"
+    words = " / ".join(f"{g:+.1f}" for g in gap) + f" (± {error.max():.1f})"  # the largest standard error
     size = f"{sum(own['n'] for own in counts):,} cells, {len(counts)} fits"
     return f"intervals of {PERCENT} %: {what}", f"within {most:g}", words, size, verdict(bool((abs(gap) <= most).all()))
 
@@ -98,10 +106,17 @@ def prediction_rows(sets: list[Any]) -> list[Row]:
 
 
 def table_rows(sets: list[Any]) -> list[Row]:
-    kinds = dict.fromkeys(kind for one in sets for kind in one if kind != "table")
-    return [
-        interval_row(f"real tables, {kind}", [one[kind] for one in sets if kind in one], OFF_TABLES) for kind in kinds
-    ]
+    """All cells together, and by type."""
+    by: dict[str, Counts] = {}
+    together: Counts = []
+    for one in sets:
+        own = {kind: counts for kind, counts in one.items() if kind != "table"}
+        for kind, counts in own.items():
+            by.setdefault(kind, []).append(counts)
+        sums = {key: np.sum([counts[key] for counts in own.values()], axis=0) for key in ("n", "held", "said")}
+        together.append(sums)
+    rows = [as_report(interval_row(f"real tables, {kind}", counts, OFF_TABLES)) for kind, counts in by.items()]
+    return [interval_row("real tables, all cells", together, OFF_TABLES), *rows] if rows else []
 
 
 def reading_rows(sets: list[Any]) -> list[Row]:
@@ -112,12 +127,12 @@ def reading_rows(sets: list[Any]) -> list[Row]:
         n = sum(part["n"] for part in own)
         shares = {level: sum(part[level] for part in own) / max(n, 1) for level in ("0.5", "0.9")}
         words = " / ".join(f"{share:.1%}" for share in shares.values())
-        rows.append((f"intervals of 50 / 90 %: {name}", "a report", words, f"{n:,} in {len(own)} sets", ""))
+        rows.append((f"intervals of 50 / 90 %: {name}", REPORT, words, f"{n:,} in {len(own)} sets", ""))
     off = [part["explained"] for part in read]
     n = max(sum(part["n"] for part in off), 1)
     mean, square = (sum(part[key] for part in off) / n for key in ("sum", "squares"))
     words = f"{100 * mean:+.2f} points, root mean square {100 * np.sqrt(square):.2f}"
-    return [*rows, ("variance explained, less the truth", "a report", words, f"{n} views", "")]
+    return [*rows, ("variance explained, less the truth", REPORT, words, f"{n} views", "")]
 
 
 def markdown(rows: list[Row]) -> str:

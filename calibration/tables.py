@@ -11,9 +11,9 @@ from functools import cache
 import numpy as np
 from interval_coverage import LEVELS, hide, inside, real_data
 
-from torture.runner import Suite, main
+from torture.runner import Suite
 
-from .fitting import fit, quiet
+from .fitting import fit, quiet, show
 
 
 @cache
@@ -39,4 +39,4 @@ def case(seed: int) -> str:
 SUITE = Suite("tables", case, 30, quiet, seconds=300)
 
 if __name__ == "__main__":
-    main(SUITE)
+    show(SUITE)
