@@ -11,7 +11,7 @@ PYTEST := -m pytest --numprocesses $(TEST_JOBS) --dist worksteal
 export MPLBACKEND := Agg
 
 .PHONY: help setup demo test test-slow test-oldest test-newest test-browser test-torch docs check lint style types \
-  imports format build torture reproduce bench clean
+  imports format build torture calibration reproduce bench clean
 
 help:  ## this list
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*##/\t/' | expand -t 14
@@ -92,6 +92,9 @@ build: setup  ## the wheel and the source archive in dist/, checked; the wheel i
 
 torture: setup  ## attempts to break the library (at most 150 minutes on two cores, resumable): docs/trust.md
 	$(BIN)/python -m torture $(TORTURE)
+
+calibration: setup  ## promises checked by simulation (at most an hour on two cores, resumable): docs/trust.md
+	$(BIN)/python -m calibration $(CALIBRATION)
 
 reproduce: setup  ## the paper's experiments (hours, resumable); QUICK=--quick takes six minutes
 	$(BIN)/sshiba reproduce $(QUICK)

@@ -9,6 +9,7 @@ import pytest
 from commands import sshiba
 from samples import same
 from scipy.integrate import quad
+from scipy.optimize import brentq
 from scipy.stats import norm, poisson, truncnorm
 
 from sshiba import SSHIBA, Binary, Categorical, Count, Ordinal, Priors, Real, load, row_parts
@@ -28,7 +29,7 @@ from sshiba.core.likelihoods.poisson_predictive import below, moments
 from sshiba.core.predictive import predictive_x
 from sshiba.core.state import Fixed, Gamma
 from sshiba.fitted.answers import Answers
-from sshiba.fitted.residuals import SCORES, find_residual_shapes, left_out, score_of, shape_of
+from sshiba.fitted.residuals import SCORES, drawn_errors, find_residual_shapes, left_out, pulls_of, score_of, shape_of
 
 LEVELS = (0.3, 0.8, 0.95)
 
@@ -146,7 +147,7 @@ def test_errors_left_out_are_those_of_fits_without_the_cell() -> None:
         z[part.rows], cov[part.rows] = part.z_mean, part.z_cov
     found = predictive_x(view, z, cov)
     residual = (x - coding.centre) / coding.scale - found.mean
-    errors, _ = left_out(residual, view.tau, np.sum(found.z_factor**2, axis=-1), found.own_var)
+    errors, _ = left_out(residual, view.tau, *pulls_of(view.tau, np.sum(found.z_factor**2, axis=-1), found.own_var))
     plain = residual * np.sqrt(view.tau.mean)
     cells = [tuple(cell) for cell in rng.permutation(np.argwhere(~np.isnan(x)))[:25]]
     true = []
@@ -170,11 +171,40 @@ def test_weights_and_known_noise_of_errors() -> None:
     z_without, own_without = z_var / (1 - pulls[0]), own_var / (1 - pulls[1])
     expected = residual / (1 - u - v) / np.sqrt(1 / tau + z_without + own_without)
     residual, z_var, own_var = (np.array([value]) for value in (residual, z_var, own_var))
-    error, var = left_out(residual, Fixed(np.array([tau])), z_var, own_var, weight)
+    fixed, learned = Fixed(np.array([tau])), Gamma(np.array([10.0]), np.array([10 / tau]))
+    error, var = left_out(residual, fixed, *pulls_of(fixed, z_var, own_var, weight))
     np.testing.assert_allclose(error, expected)
     np.testing.assert_allclose(var, 1 / tau + z_without + own_without)
-    studentised, _ = left_out(residual, Gamma(np.array([10.0]), np.array([10 / tau])), z_var, own_var, weight)
+    studentised, _ = left_out(residual, learned, *pulls_of(learned, z_var, own_var, weight))
     np.testing.assert_allclose(studentised, expected * np.sqrt(19 / (20 - expected**2)))
+
+
+def test_errors_of_cells_at_a_limit_are_drawn_from_what_is_predicted_without_them() -> None:
+    """ŷ₋ and q(x), whose mean m pulls ŷ, agree with each other: m − ŷ₋ = (m − ŷ)(1 + o)."""
+    y, pull, var, n = 0.3, 0.4, 0.5, 20_000
+    std = np.sqrt(var)
+
+    def gap(without: float) -> float:
+        m = truncnorm.mean(-np.inf, (-0.2 - without) / std, loc=without, scale=std)
+        return (m - without) - (m - y) * (1 + pull)
+
+    end = (-0.2 - brentq(gap, y, 3.0)) / std
+    ends = np.tile([-np.inf, -0.2], (n, 1))
+    drawn = drawn_errors(ends, *(np.full(n, value) for value in (y, pull, var)), np.random.default_rng(0))
+    assert drawn.max() <= end + 0.01
+    np.testing.assert_allclose(np.quantile(drawn, [0.1, 0.5]), truncnorm.ppf([0.1, 0.5], -np.inf, end), atol=0.03)
+
+
+def test_intervals_hold_where_much_of_a_column_is_at_a_limit() -> None:
+    """Half of the cells are below the limit, and the errors of the others are those of large values only."""
+    rng = np.random.default_rng(0)
+    x = rng.standard_normal((500, 1)) + 0.8 * rng.standard_normal((500, 8))
+    gone = rng.random(x.shape) < 0.2
+    shown = np.where(gone, np.nan, np.maximum(x, 0.0))
+    model = SSHIBA(2, {"x": Real(limits=(0.0, None))}, search=None, random_state=0).fit({"x": shown})
+    _, ends = model.impute({"x": shown}, interval=0.8)
+    inside = (ends["lower"]["x"] <= x) & (x <= ends["upper"]["x"])
+    assert 0.76 <= inside[gone].mean() <= 0.84
 
 
 def test_shapes_of_errors() -> None:

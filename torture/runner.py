@@ -196,7 +196,7 @@ class Kept:
 
 def fingerprint() -> str:
     digest = hashlib.sha256()
-    for path in sorted([*(ROOT / "src").rglob("*.py"), *(ROOT / "torture").glob("*.py")]):
+    for path in sorted(path for folder in ("src", "torture", "calibration") for path in (ROOT / folder).rglob("*.py")):
         digest.update(path.read_bytes())
     return digest.hexdigest()[:12]
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 import numpy as np
+from scipy.special import gammaln, polygamma
 
 from .local_step import z_covariance
 from .messages import make_messages
@@ -13,6 +14,7 @@ from .state import EFFECT_PRECISION, ColumnGroups, Gamma, Posterior, Stats, View
 from .w_moments import feature_gamma, weights_trace
 
 TIE = 1e-6  # share by which weights differ that count as equally large
+N_NODES = 5  # of Gauss and Hermite's rule over log alpha, which log B is nearly a parabola of
 
 
 def variance_explained(posterior: Posterior, stats: Stats, spec: ModelSpec) -> np.ndarray:
@@ -76,6 +78,39 @@ def gained_nats(posterior: Posterior, stats: Stats, spec: ModelSpec) -> np.ndarr
         cells = view_spec.weight * view_stats.n[view_stats.groups.index] * view.tau.mean  # (D,)
         total += 0.5 * (cells @ view.w_mean[:, :k] ** 2) * z_square
     return total
+
+
+def activity_nats(posterior: Posterior, spec: ModelSpec) -> np.ndarray:
+    """The log Bayes factor of each factor in each view: its weights are not 0 there against all are 0, (K, M).
+
+    Given z, the weight w of a feature has the likelihood exp(s w − ½ n w²), with n + gamma alpha = 1/Var w and
+    s = <w>/Var w of q(w). So the ratio of the evidences is, for one alpha,
+
+        log B(alpha) = ½ Σ_d log(gamma alpha / (gamma alpha + n)) + s²/(gamma alpha + n).
+
+    Alpha is not known. For any distribution r of u = log alpha, Jensen's inequality gives
+
+        log ∫ p(u) B(u) du ≥ E_r[log B(u) + log p(u)] + H[r];
+
+    here r is normal, with the mean and variance that log alpha has under q. So this is a lower bound. Of weights that
+    are 0 the mean of a Bayes factor is 1: one of c or more has at most the probability 1/c (Markov's inequality).
+    """
+    nodes, shares = np.polynomial.hermite_e.hermegauss(N_NODES)
+    shares = shares / shares.sum()
+    columns, k = [], posterior.n_components
+    for view, view_spec in ((posterior.views[m], spec.views[m]) for m in spec.learned):
+        gamma, mean = feature_gamma(view, view_spec)[:, None], view.w_mean[:, :k]
+        precision = 1 / np.maximum(view.w_second[:, :k] - mean**2, np.finfo(float).tiny)
+        n, s_square = np.maximum(precision - gamma * view.alpha.mean, 0.0), (mean * precision) ** 2
+        centre, variance = view.alpha.log_mean, polygamma(1, view.alpha.shape)
+        shape, rate = view_spec.alpha_prior.shape, view_spec.alpha_prior.rate
+        nats = shape * np.log(rate) - gammaln(shape) + shape * centre - rate * np.exp(centre + variance / 2)
+        nats += 0.5 * (1 + np.log(2 * np.pi * variance))
+        for node, share in zip(nodes, shares):
+            prior = gamma * np.exp(centre + node * np.sqrt(variance))
+            nats += share * 0.5 * np.sum(s_square / (prior + n) - np.log1p(n / prior), axis=0)
+        columns.append(nats)
+    return np.stack(columns, axis=1)
 
 
 def order_factors(posterior: Posterior, stats: Stats, spec: ModelSpec) -> tuple[Posterior, np.ndarray]:

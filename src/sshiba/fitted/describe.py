@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from ..core.explained import effect_variances
+from ..core.explained import activity_nats, effect_variances
 from ..core.predictive import noise_variance
 from ..core.state import ViewPosterior
 from ..data.coding import labelled_frame
@@ -19,6 +19,7 @@ from .fitted import Fitted
 from .influences import relevance
 from .search import Candidate, Search
 
+STRONG = np.log(20)  # nats: of factors that do nothing in a view at most one in twenty is called active there
 WIDTH = 1.959964  # standard deviations on either side of a mean that hold 95 % of a normal distribution
 
 
@@ -49,6 +50,7 @@ def attributes(fit: Fitted) -> dict[str, Any]:
         "factors_": labelled_frame(factors, fit.factor_names, fit.index) if any_labelled else factors,
         "factors_std_": labelled_frame(factors_std, fit.factor_names, fit.index) if any_labelled else factors_std,
         "r2_": r2_table(fit),
+        "active_": active_table(fit),
         "activity_": activity_table(fit),
         "bias_by_group_": bias_by_group(fit),
         "r2_by_group_": r2_by_group_table(fit),
@@ -119,6 +121,12 @@ def search_table(search: Search) -> pd.DataFrame:
 def r2_table(fit: Fitted) -> pd.DataFrame:
     """Factors, and all of them, x views."""
     return pd.DataFrame(fit.r2, index=fit.r2_names, columns=fit.schema.names)
+
+
+def active_table(fit: Fitted) -> pd.DataFrame:
+    """Factors x views: in which views there is strong evidence, 20 to 1, that a factor's weights are not all 0."""
+    active = activity_nats(fit.posterior, fit.spec) > STRONG
+    return pd.DataFrame(active, index=fit.factor_names, columns=fit.schema.names)
 
 
 def activity_table(fit: Fitted) -> pd.DataFrame | None:

@@ -10,6 +10,11 @@ each fits what the other leaves. So x − ŷ moves by δ/(1 + o_z + o_w), o = l/
 (x − ŷ)(1 + o_z + o_w), and the variance of that (1 + o_z/weight + o_w)/tau. In these deviations, r, the cell also made
 1/tau larger by its own r²; without it r is r √((ν − 1)/(ν − r²)), ν = 2·shape of q(tau), as of a studentised residual.
 
+Of a cell at a limit, or of a tied rank, an interval is known. Without such cells the errors of a column would be those
+of its large values only. Each gets an error drawn from the normal distribution that the model predicts without the
+cell, cut to the interval. q(x) is that distribution, and its mean m is in the place of x: m − ŷ₋ = (m − ŷ)(1 + o) with
+ŷ₋ the prediction without the cell and o = o_z + o_w, so that ŷ₋ = ŷ − (m − ŷ₋) o/(1 + o).
+
 Few cells tell little about tails: errors of a column are taken as draws from a Dirichlet process around the standard
 normal, which counts as much as PRIOR_CELLS cells. Their predictive distribution is the mixture of the two.
 
@@ -30,6 +35,7 @@ from scipy.special import ndtr, ndtri
 from ..core.arrays import to_numpy
 from ..core.coded import CodedView
 from ..core.likelihoods import Likelihood, Score
+from ..core.likelihoods.interval import FAR, cut_normal
 from ..core.predictive import PredictiveView
 from ..core.scratch import RowsLostError
 from ..core.spec import ModelSpec
@@ -45,6 +51,7 @@ ROUGH = 1e-2  # change of a factor at which the inference of these rows ends
 PRIOR_CELLS = 20.0  # chosen on simulated tables with normal, heavy-tailed and skewed noise
 SCORES = np.linspace(-2.5, 2.5, 21)  # normal scores at which quantiles are kept
 NORMAL = ndtri((np.arange(200) + 0.5) / 200)
+ROUNDS = 5  # in which the prediction without a cell of an interval is found: what is left shrinks by o/(1 + o) in each
 
 # Of each view, of each feature the quantiles at SCORES, and last the variance that the errors had in the model's units,
 # (D, 22); None: a normal.
@@ -75,43 +82,70 @@ def find_residual_shapes(
         return tuple(found)
     errors = {i: np.full((2, len(chosen), spec.views[i].n_features), np.nan) for i in wanted}  # with their variances
     views = {i: PredictiveView(posterior.views[i]) for i in wanted}
+    rng = np.random.default_rng(1)
     for part in make_rows(shown, spec, posterior.n_components, engine="memory").infer(posterior, z_tol=ROUGH):
         for i, view in views.items():
             for rows, x in predictive_parts(part, view, i):
-                target = known_numbers(shown[i].read(rows), spec.views[i].likelihood)
+                given, y = shown[i].read(rows), to_numpy(x.mean)
                 z_var, own_var = (to_numpy(v) for v in (np.sum(x.z_factor**2, axis=-1), x.own_var))
-                residual = target - to_numpy(x.mean)
-                errors[i][:, rows] = left_out(residual, view.view.tau, z_var, own_var, spec.views[i].weight)
+                known, cut = known_numbers(given, spec.views[i].likelihood)
+                pulls = pulls_of(view.view.tau, z_var, own_var, spec.views[i].weight)
+                errors[i][:, rows] = left_out(known - y, view.view.tau, *pulls)
+                at, j = np.nonzero(cut)
+                pull, var = (part[at, j] for part in pulls)
+                errors[i][0, rows[at], j] = drawn_errors(given.target[at, j], y[at, j], pull, var, rng)
     for i in wanted:
         columns = np.moveaxis(errors[i], -1, 0)
         found[i] = np.array([shape_of(*column[:, ~np.isnan(column[0])]) for column in columns])
     return tuple(found)
 
 
-def known_numbers(view: CodedView, likelihood: Likelihood) -> np.ndarray:
-    """The cells of some rows, (n, D); NaN where they are missing, or only an interval is known of them."""
-    known = view.seen_cells
-    unknown = likelihood.unknown(view.target)
-    if unknown is not None:
-        return np.where(known & ~unknown, view.target[..., 0], np.nan)
-    return np.where(known, view.target, np.nan)
+def known_numbers(view: CodedView, likelihood: Likelihood) -> tuple[np.ndarray, np.ndarray]:
+    """The cells of some rows, (n, D), NaN where they are not known; and of which of them an interval is."""
+    seen, unknown = view.seen_cells, likelihood.unknown(view.target)
+    if unknown is None:
+        return np.where(seen, view.target, np.nan), np.zeros_like(seen)
+    return np.where(seen & ~unknown, view.target[..., 0], np.nan), seen & unknown
 
 
-def left_out(
-    residual: np.ndarray, q_tau: Gamma | Fixed, z_var: np.ndarray, own_var: np.ndarray, weight: float = 1.0
+def pulls_of(
+    q_tau: Gamma | Fixed, z_var: np.ndarray, own_var: np.ndarray, weight: float = 1.0
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Errors of cells, each predicted without itself, in standard deviations, and their variances; z_var = wᵀΣ_z w,
-    own_var = tr Σ_w<zzᵀ> + Var b.
+    """o_z + o_w of each cell, and the variance of its error without it.
+
+    z_var = wᵀΣ_z w, own_var = tr Σ_w<zzᵀ> + Var b.
     """
     tau = q_tau.mean
     by_z, by_w = (np.minimum(pull, 1 - 1e-6) for pull in (weight * tau * z_var, tau * own_var))
     by_z, by_w = by_z / (1 - by_z), by_w / (1 - by_w)
-    var = (1 + by_z / weight + by_w) / tau
-    error = residual * (1 + by_z + by_w) / np.sqrt(var)
+    return by_z + by_w, (1 + by_z / weight + by_w) / tau
+
+
+def left_out(
+    residual: np.ndarray, q_tau: Gamma | Fixed, pull: np.ndarray, var: np.ndarray
+) -> tuple[np.ndarray, np.ndarray]:
+    """Errors of cells, each predicted without itself, in standard deviations, and their variances; see `pulls_of`."""
+    error = residual * (1 + pull) / np.sqrt(var)
     if isinstance(q_tau, Fixed):
         return error, var
     n = 2 * q_tau.shape
     return error * np.sqrt(np.maximum(n - 1, 1.0) / np.maximum(n - error**2, 1.0)), var
+
+
+def drawn_errors(
+    ends: np.ndarray, y: np.ndarray, pull: np.ndarray, var: np.ndarray, rng: np.random.Generator
+) -> np.ndarray:
+    """Errors, in standard deviations, of cells that lie between two ends, (n, 2), drawn as the model has them."""
+    if not len(y):
+        return y
+    std, off = np.sqrt(var), np.zeros_like(y)  # `off` is ŷ₋ − ŷ
+    for _ in range(ROUNDS):
+        low, high = (np.clip((ends[..., end] - y - off) / std, -FAR, FAR) for end in (0, 1))
+        off = -std * cut_normal(low, np.maximum(high, low))[0] * pull / (1 + pull)
+    flip = low + high > 0  # so that no probability is near 1
+    low, high = np.where(flip, -high, low), np.where(flip, -low, high)
+    u = ndtri(ndtr(low) + rng.random(y.shape) * (ndtr(high) - ndtr(low)))
+    return np.where(flip, -1, 1) * np.clip(u, low, high)  # so far out that both are 0 it is the nearer end
 
 
 def shape_of(errors: np.ndarray, variances: np.ndarray) -> np.ndarray:
