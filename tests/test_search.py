@@ -15,6 +15,8 @@ from sshiba.evaluate.metrics import binary_log_likelihood, class_log_likelihood,
 from sshiba.fitted import search
 from sshiba.fitted.search import ALL_PRIORS, choose, difference, hide_in_turn
 
+pytestmark = pytest.mark.usefixtures("with_search")
+
 
 def mixed(n: int = 120, seed: int = 0) -> dict[str, np.ndarray]:
     rng = np.random.default_rng(seed)

@@ -10,6 +10,8 @@ from sklearn.model_selection import train_test_split
 from sshiba import SSHIBA, Binary, Categorical, Real
 from sshiba.evaluate.metrics import auc_mc
 
+pytestmark = pytest.mark.usefixtures("with_search")
+
 # Which of the six factors act in which of the three views.
 ACTIVE = np.array([[1, 1, 1], [1, 1, 1], [1, 1, 0], [0, 1, 1], [1, 0, 0], [0, 1, 0]], dtype=bool)
 
