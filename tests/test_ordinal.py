@@ -319,6 +319,7 @@ def test_tuned_by_levels() -> None:
         tune(model, views, {"use.weight": [1.0]}, "use", scoring="auc")
 
 
+@pytest.mark.usefixtures("with_search")
 def test_the_search_asks_for_columns_of_levels() -> None:
     """As of real views, a part of the columns at a time, and their weight is not that of labels."""
     rng = np.random.default_rng(0)

@@ -291,10 +291,11 @@ def test_a_fit_that_was_stopped_goes_on(tmp_path: Path) -> None:
 # -------------------------------------------------------------------------------------------------- little memory
 
 
-def test_rows_are_never_all_in_memory(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize("labels", [False, pytest.param(True, marks=pytest.mark.slow)])
+def test_rows_are_never_all_in_memory(labels: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     rng = np.random.default_rng(0)
     x = rng.standard_normal((30_000, 3)) @ rng.standard_normal((3, 100)) + rng.standard_normal((30_000, 100))
-    stored = {"x": npy(tmp_path, x), "kind": npy_classes(tmp_path, x)}
+    stored = {"x": npy(tmp_path, x)} | ({"kind": npy_classes(tmp_path, x)} if labels else {})
     size = x.nbytes
     del x
     fit({"x": DATA["x"], "classes": DATA["classes"]}, LITTLE)  # imports and compiles
