@@ -1,6 +1,7 @@
 """Shared by all tests: the real data sets, where they are, and what is read or fitted once for a file of tests."""
 
 import os
+from collections.abc import Iterator
 from pathlib import Path
 
 import numpy as np
@@ -13,6 +14,7 @@ from sshiba.data.reading import read_training
 from sshiba.data.schema import Schema
 from sshiba.datasets import load_yeast
 from sshiba.fitted import training
+from sshiba.fitted.search import MOST_OPERATIONS
 
 
 @pytest.hookimpl(optionalhook=True)
@@ -60,10 +62,18 @@ def patients() -> pd.DataFrame:
     return frame
 
 
+@pytest.fixture(autouse=True, scope="module")
+def without_search() -> Iterator[None]:
+    """All data count as large: the search is six fits before the one that is asked for, and few tests are about it."""
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setattr(training, "MOST_OPERATIONS", 0.0)
+        yield
+
+
 @pytest.fixture
-def without_search(monkeypatch: pytest.MonkeyPatch) -> None:
-    """All data count as large, for tests of many fits that are not about the search."""
-    monkeypatch.setattr(training, "MOST_OPERATIONS", 0.0)
+def with_search(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The search as users have it. (Commands in a process of their own have it anyway.)"""
+    monkeypatch.setattr(training, "MOST_OPERATIONS", MOST_OPERATIONS)
 
 
 @pytest.fixture(scope="module")

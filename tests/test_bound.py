@@ -26,8 +26,6 @@ from sshiba.fitting.loop import StartingPoint, run
 from sshiba.fitting.size import keep_factors, prune, try_larger
 from sshiba.fitting.sweep import BoundError, State, sweep
 
-pytestmark = pytest.mark.usefixtures("without_search")
-
 N_SWEEPS = 12
 
 

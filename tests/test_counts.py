@@ -265,6 +265,7 @@ def test_reported_and_exported(tmp_path: Path) -> None:
         assert file["model_options/likelihoods"].asstr()[0] == "poisson"
 
 
+@pytest.mark.usefixtures("with_search")
 def test_tuned_and_searched_by_counts() -> None:
     """Columns of hidden rows are asked for, and judged by the log-likelihood of the counts."""
     views = {"words": counts(n=200, d=9, holes=0.0)}

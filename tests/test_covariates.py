@@ -323,6 +323,7 @@ def test_what_cannot_be_a_covariate(covariates: Any, change: dict[str, Any], mes
         fit(table.assign(**change), covariates=covariates)
 
 
+@pytest.mark.usefixtures("with_search")
 @pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
 def test_evaluation_keeps_covariates_in_sight(table: pd.DataFrame) -> None:
     """They are shown to every refit, and never hidden or judged; a search shows them, too."""

@@ -88,6 +88,7 @@ def assert_close(found: Any, expected: Any) -> None:
         np.testing.assert_array_equal(found, expected)
 
 
+@pytest.mark.usefixtures("with_search")
 @every_device
 def test_a_default_fit(device: str) -> None:
     """With the search, the trials of factors, and restarts, which run one after another whatever `n_jobs`."""
@@ -260,6 +261,7 @@ def on_device(device: str, monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setattr("sshiba.data.tensors.is_on_device", lambda value: True)
 
 
+@pytest.mark.usefixtures("with_search")
 @every_device
 @pytest.mark.parametrize("holes", ["none", "rows", "cells"])
 def test_tensors_are_views_like_arrays(device: str, holes: str, monkeypatch: pytest.MonkeyPatch) -> None:

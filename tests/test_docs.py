@@ -28,10 +28,13 @@ def blocks(page: Path) -> list[tuple[str, str]]:
 
 
 def runnable(kind: str) -> list:
+    """Pages with such code. Those that `make docs` runs as well are slow here, but for the first that users read."""
     marked = []
     for page in PAGES:
         if any(found == kind for found, _ in blocks(page)):
-            marked.append(pytest.param(page, id=str(page.relative_to(ROOT))))
+            again = kind == "python" and page.name != "start.md" and "```{code-cell}" in page.read_text("utf-8")
+            marks = [pytest.mark.slow] if again else []
+            marked.append(pytest.param(page, id=str(page.relative_to(ROOT)), marks=marks))
     return marked
 
 
@@ -48,6 +51,7 @@ def blood() -> pd.DataFrame:
     return table
 
 
+@pytest.mark.usefixtures("with_search")
 @pytest.mark.parametrize("page", runnable("python"))
 def test_python(page: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     if page.name == "cll.md" and not Path(os.environ.get("SSHIBA_DATA", "."), "cll.npz").is_file():

@@ -132,6 +132,7 @@ def test_gram_space_says_the_same(weight: float) -> None:
     np.testing.assert_allclose(*bounds, rtol=1e-9)
 
 
+@pytest.mark.usefixtures("with_search")
 @pytest.mark.filterwarnings("ignore:The bound still rose")
 def test_the_search_asks_for_cells_where_cells_are_missing(tmp_path: Path) -> None:
     views, _, _ = twins(120)

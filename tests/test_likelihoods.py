@@ -620,3 +620,36 @@ def test_sizes_of_rows_know_only_what_is_seen() -> None:
     whole = likelihood.row_target(target, observed[:, :1]).log_size
     np.testing.assert_allclose(np.exp(whole[:, 0]), [80.5 / 40.5, 64.5 / 40.5, 1.0, 0.5 / 40.5])
     assert (Poisson(likelihood.log_mean, sizes=False).row_target(target, None).log_size == 0).all()
+
+
+# --------------------------------------------------------------------------------------------------- compiled code
+
+
+@pytest.mark.parametrize("name", ["threshold", "poisson"])
+def test_other_layouts_are_the_same_to_the_last_bit_and_not_compiled_anew(name: str) -> None:
+    """Columns of a larger array, columns one after another, read-only, single precision: each would take seconds."""
+    fast = {"threshold": threshold, "poisson": poisson}[name].compiled()
+    if fast is None:
+        pytest.skip("numba is not installed")
+    rng = np.random.default_rng(0)
+    t, y, tau = rng.integers(0, 2, (20, 4)).astype(float), rng.standard_normal((20, 4)), rng.uniform(0.5, 2, (1, 4))
+    ones = np.ones((1, 4))
+
+    def found(t: np.ndarray, y: np.ndarray) -> np.ndarray:
+        if name == "threshold":
+            return np.stack(fast.cut_normal(t, y, tau))
+        return np.stack(fast.update(t, np.zeros((20, 1)), np.zeros(4), y, tau, ones, near=y))
+
+    compiled_code = fast._cut if name == "threshold" else fast._update
+    expected, n_compiled = found(t, y), len(compiled_code.signatures)
+    locked = t.copy()
+    locked.flags.writeable = False
+    wide = np.hstack([y, y])
+    for one, other in (
+        (np.asfortranarray(t), y),
+        (t, wide[:, :4]),
+        (locked, np.asfortranarray(y)),
+        (t.astype("f4"), y),
+    ):
+        np.testing.assert_array_equal(found(one, other), expected)
+    assert len(compiled_code.signatures) == n_compiled

@@ -179,8 +179,8 @@ def test_levels_in_a_file_that_does_not_fit_into_memory(tmp_path: Path, monkeypa
     levels = numbers(n=120, d=8)
     np.save(tmp_path / "levels.npy", levels)
     stored = np.load(tmp_path / "levels.npy", mmap_mode="r")
-    ours = fit({"use": stored}, {"use": Ordinal()}, max_memory=12_000)
-    expected = fit({"use": levels}, {"use": Ordinal()})
+    ours = fit({"use": stored}, {"use": Ordinal()}, max_memory=12_000, max_iter=6)
+    expected = fit({"use": levels}, {"use": Ordinal()}, max_iter=6)
     assert ours.elbo_ == pytest.approx(expected.elbo_, rel=1e-9)
     np.testing.assert_array_equal(ours.impute({"use": levels})["use"], expected.impute({"use": levels})["use"])
 
@@ -319,6 +319,7 @@ def test_tuned_by_levels() -> None:
         tune(model, views, {"use.weight": [1.0]}, "use", scoring="auc")
 
 
+@pytest.mark.usefixtures("with_search")
 def test_the_search_asks_for_columns_of_levels() -> None:
     """As of real views, a part of the columns at a time, and their weight is not that of labels."""
     rng = np.random.default_rng(0)

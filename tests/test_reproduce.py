@@ -26,8 +26,6 @@ from sshiba.paper.missing import imputer, remove
 from sshiba.paper.result_tables import Score, goal, goals_table, grid, markdown, score, tick
 from sshiba.paper.sections import several_views
 
-pytestmark = pytest.mark.usefixtures("without_search")
-
 
 def quiet_console() -> Console:
     return Console(file=io.StringIO(), width=200)

@@ -173,7 +173,7 @@ def test_rows_on_a_cluster_and_in_a_file_are_fitted_as_in_memory(
         return model.set_params(**options).fit(rows)
 
     here = fitted(table, engine="memory")
-    with LocalCluster(1, threads_per_worker=1, dashboard_address=None) as cluster, Client(cluster):
+    with LocalCluster(1, threads_per_worker=1, processes=False, dashboard_address=None) as cluster, Client(cluster):
         there = fitted(table, engine="dask")
     read = fitted(tmp_path / "t.parquet", engine="memory", max_memory=20_000)
     for other in (there, read):

@@ -16,6 +16,8 @@ from sshiba.fitted import search, training
 from sshiba.fitted.search import ALL_PRIORS, choose, clearly_worse, difference, hide_in_turn
 from sshiba.fitted.training import fit_options
 
+pytestmark = pytest.mark.usefixtures("with_search")
+
 
 def mixed(n: int = 120, seed: int = 0) -> dict[str, np.ndarray]:
     rng = np.random.default_rng(seed)

@@ -53,7 +53,7 @@ def test_the_check_of_array_api_input_runs_too() -> None:
         "wanted = {'expect_only_array_outputs': False}  # which scikit-learn 1.6 has not got\n"
         "options = {name: wanted[name] for name in inspect.signature(check).parameters if name in wanted}\n"
         "for kind in (SSHIBAClassifier, SSHIBARegressor, SSHIBAImputer, SSHIBATransformer):\n"
-        "    one = kind(search=None, max_iter=30)\n"
+        "    one = kind(search=None, max_iter=5)\n"
         "    check(kind.__name__, one, array_namespace='numpy', **options)\n"
         "print('all ran')"
     )

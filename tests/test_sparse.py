@@ -460,6 +460,7 @@ def test_devices_are_refused(X: np.ndarray) -> None:
 # --------------------------------------------------------------------------------- search, checks and choices
 
 
+@pytest.mark.usefixtures("with_search")
 def test_the_search_leaves_sparse_views_alone(X: np.ndarray, z: np.ndarray) -> None:
     Y = np.nan_to_num(beside(z)["y"])
     views = {"x": sparse.csr_array(X), "y": Y}

@@ -15,8 +15,6 @@ from sshiba import SSHIBA, Binary, Categorical, plots
 from sshiba.evaluate import Stability, match, stability
 from sshiba.evaluate.hiding import draw_rows
 
-pytestmark = pytest.mark.usefixtures("without_search")
-
 N = 150
 
 

@@ -7,6 +7,7 @@ import array_api_strict
 import numpy as np
 import pytest
 from kernels import (
+    VIEWS,
     both_ways,
     check_gram_space,
     check_local_step,
@@ -20,14 +21,19 @@ from kernels import (
 
 from sshiba.core.arrays import erfcx, log_ndtr, place_rows, to_numpy
 
+HOLES, WAYS = ["none", "rows", "cells"], ["exact", "mean-field"]
+# Every two of kind, holes and way meet: each kind with each kind of holes, by one way and the other in turn.
+every_two = pytest.mark.parametrize(
+    ("kind", "holes", "missing"),
+    [(kind, hole, WAYS[(i + j) % 2]) for i, kind in enumerate(VIEWS) for j, hole in enumerate(HOLES)],
+)
+
 
 def to_strict(value: Any) -> Any:
     return converted(value, array_api_strict.asarray)
 
 
-@every_kind
-@every_hole
-@both_ways
+@every_two
 def test_local_step(kind: str, holes: str, missing: str) -> None:
     check_local_step(make(kind, holes, missing), to_strict)
 

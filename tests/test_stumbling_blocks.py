@@ -12,8 +12,6 @@ from samples import fit, make_views, with_holes
 from sshiba import SSHIBA, Categorical, Priors, Progress, Real, load, tune
 from sshiba.evaluate import holdout
 
-pytestmark = pytest.mark.usefixtures("without_search")
-
 
 def interrupting(sweep: int):
     def callback(progress: Progress) -> None:

@@ -9,9 +9,10 @@ import pytest
 
 from torture.runner import FAILED, Kept, Result, Suite, attempt, run, run_kept, summary
 
-SAMPLES = {"inputs": 60, "commands": 8, "strangers": 40, "bounds": 6}
+SAMPLES = {"inputs": 30, "commands": 8, "strangers": 40, "bounds": 6}
 
 
+@pytest.mark.usefixtures("with_search")
 @pytest.mark.parametrize("name", SAMPLES)
 def test_a_sample_of_each_suite(name: str) -> None:
     suite = import_module(f"torture.{name}").SUITE

@@ -10,6 +10,8 @@ from sklearn.model_selection import train_test_split
 from sshiba import SSHIBA, Binary, Categorical, Real
 from sshiba.evaluate.metrics import auc_mc
 
+pytestmark = pytest.mark.usefixtures("with_search")
+
 # Which of the six factors act in which of the three views.
 ACTIVE = np.array([[1, 1, 1], [1, 1, 1], [1, 1, 0], [0, 1, 1], [1, 0, 0], [0, 1, 0]], dtype=bool)
 
@@ -37,7 +39,10 @@ def has_the_truth(model: SSHIBA) -> bool:
     return model.n_components_ == 6 and pattern(model) == sorted(map(tuple, ACTIVE.tolist()))
 
 
-@pytest.mark.parametrize("seed", [0, 1, 2])
+SEEDS = [0, *(pytest.param(seed, marks=pytest.mark.slow) for seed in (1, 2))]
+
+
+@pytest.mark.parametrize("seed", SEEDS)
 def test_factors_and_their_views_are_found(seed: int) -> None:
     model = SSHIBA(n_components=30, random_state=seed).fit(three_views(seed))
     assert model.n_components_ == 6
@@ -85,7 +90,7 @@ def test_intervals_cover_and_probabilities_are_calibrated() -> None:
         views = three_views(100 + seed, n=600)
         hidden = {name: rng.random(X.shape) < 0.15 for name, X in views.items()}
         holed = {name: np.where(hidden[name], np.nan, X) for name, X in views.items()}
-        model = SSHIBA(n_components=15, views={"c": Binary()}, random_state=seed).fit(holed)
+        model = SSHIBA(n_components=15, views={"c": Binary()}, search=None, random_state=seed).fit(holed)
         filled, std = model.impute(holed, return_std=True)
         for name in ("a", "b"):
             miss = np.abs(filled[name] - views[name]) / np.where(std[name] > 0, std[name], 1)
@@ -99,16 +104,14 @@ def test_intervals_cover_and_probabilities_are_calibrated() -> None:
     assert sum(gaps) < 0.03
 
 
-def test_digits() -> None:
+@pytest.mark.parametrize("seed", SEEDS)
+def test_digits(seed: int) -> None:
     X, y = load_digits(return_X_y=True)
-    scores = []
-    for seed in range(3):
-        X_train, X_test, y_train, y_test = train_test_split(X, y, test_size=0.3, random_state=seed, stratify=y)
-        model = SSHIBA(n_components=50, views={"digit": Categorical()}, random_state=seed)
-        with pytest.warns(UserWarning, match="constant"):
-            model.fit({"pixels": X_train, "digit": y_train})
-        scores.append(np.mean(model.predict({"pixels": X_test}, "digit") == y_test))
-    assert np.mean(scores) >= 0.91
+    X_train, X_test, y_train, y_test = train_test_split(X, y, test_size=0.3, random_state=seed, stratify=y)
+    model = SSHIBA(n_components=50, views={"digit": Categorical()}, random_state=seed)
+    with pytest.warns(UserWarning, match="constant"):
+        model.fit({"pixels": X_train, "digit": y_train})
+    assert np.mean(model.predict({"pixels": X_test}, "digit") == y_test) >= 0.91
 
 
 def test_yeast(yeast: dict[str, np.ndarray]) -> None:
@@ -118,6 +121,7 @@ def test_yeast(yeast: dict[str, np.ndarray]) -> None:
     assert auc >= 0.655
 
 
+@pytest.mark.slow
 def test_yeast_with_half_of_the_cells_removed(yeast: dict[str, np.ndarray]) -> None:
     """Labels from half of the training cells, and the removed cells themselves, against IterativeImputer."""
     rng = np.random.default_rng(0)

@@ -7,8 +7,6 @@ import pytest
 from sshiba import SSHIBA, Binary, Categorical, Real, tune
 from sshiba.evaluate.tuning import configured
 
-pytestmark = pytest.mark.usefixtures("without_search")
-
 
 @pytest.fixture(scope="module")
 def views() -> dict[str, np.ndarray]:

@@ -58,6 +58,13 @@ def to_numpy(array: Any) -> np.ndarray:
     return np.asarray(array.cpu() if is_torch_array(array) else array)
 
 
+def for_numba(array: np.ndarray, dtype: Any = np.float64) -> np.ndarray:
+    """The numbers in one type and layout, read-only: numba compiles a function anew, for seconds, for each other."""
+    same = np.ascontiguousarray(array, dtype=dtype).view()
+    same.flags.writeable = False
+    return same
+
+
 def like(values: Any, other: Any) -> Any:
     """Numbers from NumPy as an array of the namespace, dtype and device of `other`."""
     xp = array_namespace(other)

@@ -250,7 +250,7 @@ def add_sums(total: Array, view: LatentView, step: LatentStep) -> Array:
     xp, gain = array_namespace(view.gain), view.gain
     fast = compiled() if step.cov is not None and gain.shape[0] > 1 and type(total) is np.ndarray else None
     if fast is not None and gain.shape[1] <= fast.MOST_CLASSES:
-        return fast.add_spread(total, gain, step.cov, view.message.copies)
+        return fast.add_spread(total, gain, step.cov, float(view.message.copies))
     pulled = pulled_by(view, step)
     total += xp.matrix_transpose(gain) @ pulled
     return xp.sum(pulled, axis=0)

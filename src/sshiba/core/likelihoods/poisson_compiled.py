@@ -12,6 +12,7 @@ from math import lgamma, log, pi
 import numba
 import numpy as np
 
+from ..arrays import for_numba
 from ..threads import in_threads, n_threads
 
 MIN_CHUNK = 20_000  # cells that are worth a thread: a millisecond of work
@@ -38,7 +39,7 @@ def update(
     n, width = y.shape
     tau, free = (np.atleast_2d(v) for v in (tau, free))
     rows = max(len(tau), len(free))
-    tau, spread = (np.ascontiguousarray(np.broadcast_to(v, (rows, width))) for v in (tau, tau * free))
+    tau, spread = (for_numba(np.broadcast_to(v, (rows, width))) for v in (tau, tau * free))
     log_tau, spare = np.log(tau), 0.5 * tau / spread
     found = np.empty((5, n, width))
     parts = max(1, min(n_threads(), n * width // MIN_CHUNK))
@@ -51,7 +52,8 @@ def update(
             known = tau[own], spread[own], log_tau[own], spare[own]
             guess = y[:0] if near is None else near[some]
             offset = log_size[some] + log_mean
-            _update(cells[some], offset, y[some], *known, guess, found[:, some], LOG_FACTORIALS)
+            given = for_numba(cells[some]), offset, for_numba(y[some]), *known, for_numba(guess)
+            _update(*given, found[:, some], LOG_FACTORIALS)
 
     edges = np.linspace(0, n, parts + 1).astype(int).tolist()
     for _ in in_threads(one, edges[:-1], edges[1:]):

@@ -7,6 +7,7 @@ from math import log, pi
 import numba
 import numpy as np
 
+from ..arrays import for_numba
 from ..threads import in_chunks
 from .probit_compiled import FUSED, TABLE, log_phi_and_rho
 
@@ -22,7 +23,8 @@ def cut_normal(target: np.ndarray, y: np.ndarray, tau: np.ndarray) -> tuple[np.n
 
     def job(some: slice) -> None:
         own = some if len(root) > 1 else slice(None)
-        _cut(target[some], y[some], root[own], constant[own], found[:, some], TABLE)
+        given = for_numba(target[some], y.dtype), for_numba(y[some], y.dtype)
+        _cut(*given, root[own], constant[own], found[:, some], TABLE)
 
     for _ in in_chunks(job, len(y), y.size, MIN_CHUNK):
         pass
