@@ -27,11 +27,19 @@ def blocks(page: Path) -> list[tuple[str, str]]:
     return [(kinds.get(kind, kind), code) for kind, code in BLOCK.findall(page.read_text(encoding="utf-8"))]
 
 
+def needed_file(page: Path) -> Path | None:
+    """The data that a page needs, where they are not part of any library: `needs:` in its head."""
+    found = re.search(r"^needs: (\S+)$", page.read_text(encoding="utf-8"), re.M)
+    return Path(os.environ.get("SSHIBA_DATA", "."), found[1]) if found else None
+
+
 def runnable(kind: str) -> list:
+    """Pages with such blocks; those that need data are slow tests, and run where the documentation is built."""
     marked = []
     for page in PAGES:
         if any(found == kind for found, _ in blocks(page)):
-            marked.append(pytest.param(page, id=str(page.relative_to(ROOT))))
+            marks = [pytest.mark.slow] if needed_file(page) else []
+            marked.append(pytest.param(page, id=str(page.relative_to(ROOT)), marks=marks))
     return marked
 
 
@@ -50,8 +58,9 @@ def blood() -> pd.DataFrame:
 
 @pytest.mark.parametrize("page", runnable("python"))
 def test_python(page: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    if page.name == "cll.md" and not Path(os.environ.get("SSHIBA_DATA", "."), "cll.npz").is_file():
-        pytest.skip("needs cll.npz in the folder that SSHIBA_DATA names")
+    needed = needed_file(page)
+    if needed and not needed.is_file():
+        pytest.skip(f"needs {needed.name} in the folder that SSHIBA_DATA names")
     monkeypatch.chdir(tmp_path)
     names: dict[str, object] = {}
     with warnings.catch_warnings():

@@ -141,7 +141,7 @@ def test_sentences_fit_their_numbers(model: SSHIBA) -> None:
     correlation = pd.DataFrame([[1.0, 0.5], [0.5, 1.0]], names, names)
     assert sentences.factors(correlation, 5, 5).endswith("is factor 1 and factor 2, r = 0.50.")
     place = int(model.r2_.iloc[:-1].max(axis=1).argmax())
-    assert f"Factor {place + 1} has the largest part of its own" in sentences.variance(model.fitted_)
+    assert f"Factor {place + 1} explains most in one view" in sentences.variance(model.fitted_)
 
 
 def test_a_missing_folder_is_said_at_once(model: SSHIBA, tmp_path: Path) -> None:

@@ -76,7 +76,7 @@ SHARPNESS_SHARE = 0.1  # of the time of a fit: the most that finding the sharpne
 
 
 class SSHIBA(BaseEstimator):
-    """Bayesian factor analysis of several views of the same samples, of different types, with holes.
+    """Bayesian factor analysis of several views of the same samples, of different types, with gaps.
 
     Parameters
     ----------

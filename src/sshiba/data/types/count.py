@@ -18,7 +18,7 @@ from ..cells import observed_mask, read_numbers, refuse_cells, standardise
 from ..coding import Coding, plain_names, unit_coding
 from ..learned import NumberSummary
 from ..sparse_tables import SparseTable, refuse_odd, refuse_stored, summarise
-from ..wording import quoted
+from ..wording import percent, quoted
 from .number_checks import refuse_empty, warn_constant
 from .view import View
 
@@ -93,7 +93,7 @@ class Count(View):
         largest = int(np.argmax(shares))
         if self.size and len(shares) > 1 and shares[largest] > LARGE_SHARE:
             whose = f"view {name!r}: column {quoted(learned.features[largest])}"
-            what = f"{whose} holds {shares[largest]:.0%} of all that is counted, and so tells the size of its rows"
+            what = f"{whose} holds {percent(shares[largest])} of all that is counted, and so tells the size of its rows"
             logger.info("%s; Count(size=False) leaves sizes to the factors", what)
 
     def encode(self, frame: pd.DataFrame, name: str, coding: Coding, dtype: Any) -> CodedView:
