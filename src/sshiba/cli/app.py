@@ -174,7 +174,8 @@ def impute(
     fitting: Fitting,
     how: Reading,
     std: Annotated[
-        str | None, typer.Option(help="File for the standard deviations: 0 for seen cells, none for strange columns.")
+        str | None,
+        typer.Option(help="File for the standard deviations: 0 for observed cells, empty for unknown columns."),
     ] = None,
     lower: Annotated[
         str | None, typer.Option(help="File for the table filled with the lower ends of intervals, as --interval says.")

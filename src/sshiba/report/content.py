@@ -204,9 +204,11 @@ def _overview(fit: Fitted, sample: Sample) -> dict[str, Any]:
 def _check(checks: dict[str, Check], fraction: float, sample: Sample) -> dict[str, Any]:
     scores = scores_table(checks)
     shown = [name for name, one in checks.items() if one.hidden.any()]
+    words = sentences.looked_at(sample.in_words) + sentences.held_out(scores, fraction)
+    scores = scores.dropna(axis="columns", how="all")  # scores that no view has
     columns = ["view", *scores.columns]
     return {
-        "words": sentences.looked_at(sample.in_words) + sentences.held_out(scores, fraction),
+        "words": words,
         "columns": [column.replace("_", " ") for column in columns],
         "rows": [
             [str(name), *("" if pd.isna(x) else f"{x:.3f}" if isinstance(x, float) else str(x) for x in row)]

@@ -141,9 +141,9 @@ def factors(correlation: pd.DataFrame, n_shown: int, n_rows: int) -> str:
         return f"Each point is {which}. There is only one factor; points are spread out to be seen."
     words = f"Each point is {which}, on two factors."
     a, b = divmod(int(np.abs(np.triu(r, 1)).argmax()), len(r))
-    how = "Factors are nearly uncorrelated" if abs(r[a, b]) < 0.2 else "Some factors go together"
+    how = "Factors are nearly uncorrelated" if abs(r[a, b]) < 0.2 else "Some factors are correlated"
     pair = listed([correlation.index[a], correlation.index[b]])
-    return f"{words} {how}: the closest pair is {pair}, r = {r[a, b]:.2f}."
+    return f"{words} {how}: most of all {pair}, r = {r[a, b]:.2f}."
 
 
 def relevance(name: str, table: pd.DataFrame) -> str:
@@ -155,7 +155,7 @@ def relevance(name: str, table: pd.DataFrame) -> str:
         return f"{name} has one feature, {table['feature'].iloc[0]}."
     first = f"{table['feature'].iloc[0]} is the most relevant of {counted(len(table), 'feature')} of {name}"
     part = "one alone holds" if half == 1 else f"{half:,} of them hold"
-    above = f"{int((values > 1).sum()):,} of {len(values):,} are above 1, the prior mean"
+    above = f"{int((values > 1).sum()):,} of {len(values):,} are above 1, the value before the fit"
     return f"{first}; {part} half of all relevance (1/E[gamma]). {above}."
 
 
@@ -182,4 +182,4 @@ def provenance(fit: Fitted) -> str:
     made, chosen = fit.provenance, fit.settings["random_state"]
     seed = "no fixed seed" if chosen is None else f"seed {chosen}"
     when, versions = made.get("fitted", "an unknown day"), [f"{k} {v}" for k, v in made.items() if k != "fitted"]
-    return f"Fitted on {when.replace('T', ' at ')} with {seed}; {listed(versions)}."
+    return f"Fitted on {when.replace('T', ' at ').replace('+00:00', ' UTC')} with {seed}; {listed(versions)}."

@@ -93,7 +93,7 @@ class Count(View):
         largest = int(np.argmax(shares))
         if self.size and len(shares) > 1 and shares[largest] > LARGE_SHARE:
             whose = f"view {name!r}: column {quoted(learned.features[largest])}"
-            what = f"{whose} holds {percent(shares[largest])} of all that is counted, and so tells the size of its rows"
+            what = f"{whose} holds {percent(shares[largest])} of all counts, and so decides the size of its rows"
             logger.info("%s; Count(size=False) leaves sizes to the factors", what)
 
     def encode(self, frame: pd.DataFrame, name: str, coding: Coding, dtype: Any) -> CodedView:
