@@ -44,11 +44,11 @@ class Count(View):
     noise : "view" or "feature"
         One precision of the log rate around the factors for the view, or one per column.
     size : bool
-        Are some rows larger than others, as documents, libraries of reads or catchments are? The size of a row is what
-        was counted in its observed cells over what the columns' means predict for them, and factors tell what rows are
-        made of, not how large they are. A row of which nothing is observed has the size 1, the mean. With a few
-        columns, or where one holds much of all that is counted, a cell tells the size of its own row, and predictions
-        are too sure: False is better there, and a factor tells the size. A single column has no sizes.
+        Whether rows differ in size, as documents or libraries of reads do. The size of a row is the total of its
+        observed cells over what the means of the columns predict for them; it is an offset, so that factors describe
+        the composition of rows. A row without observed cells has the size 1. With a few columns, or where one column
+        holds most of the counts, predictions are overconfident: use False there, and the size becomes a factor. A
+        single column has no sizes.
     """
 
     noise: str = "view"
