@@ -34,11 +34,12 @@ def needed_file(page: Path) -> Path | None:
 
 
 def runnable(kind: str) -> list:
-    """Pages with such blocks; those that need data are slow tests, and run where the documentation is built."""
+    """Pages with such blocks; those that need data or say `slow:` are slow tests, and run where `make docs` builds them."""
     marked = []
     for page in PAGES:
         if any(found == kind for found, _ in blocks(page)):
-            marks = [pytest.mark.slow] if needed_file(page) else []
+            slow = needed_file(page) or re.search(r"^slow: true$", page.read_text(encoding="utf-8"), re.M)
+            marks = [pytest.mark.slow] if slow else []
             marked.append(pytest.param(page, id=str(page.relative_to(ROOT)), marks=marks))
     return marked
 
