@@ -34,7 +34,7 @@ def needed_file(page: Path) -> Path | None:
 
 
 def runnable(kind: str) -> list:
-    """Pages with such blocks; those that need data or say `slow:` are slow tests, and run where `make docs` builds them."""
+    """Pages with such blocks; those that need data, or say `slow:`, are slow tests, and run in `make docs`."""
     marked = []
     for page in PAGES:
         if any(found == kind for found, _ in blocks(page)):
