@@ -24,7 +24,8 @@ NOT_CODE = ("", "text", "{toctree}", "{eval-rst}")
 
 def blocks(page: Path) -> list[tuple[str, str]]:
     kinds = {"{code-cell}": "python"}
-    return [(kinds.get(kind, kind), code) for kind, code in BLOCK.findall(page.read_text(encoding="utf-8"))]
+    found = BLOCK.findall(page.read_text(encoding="utf-8"))
+    return [(kinds.get(kind, kind), re.sub(r"\A:tags:.*\n", "", code)) for kind, code in found]
 
 
 def needed_file(page: Path) -> Path | None:
