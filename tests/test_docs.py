@@ -105,3 +105,11 @@ def test_links_lead_somewhere() -> None:
     for page in PAGES:
         for target in re.findall(r"\]\(([^)#:]+)(?:#[^)]*)?\)", page.read_text(encoding="utf-8")):
             assert (page.parent / target).exists(), (page, target)
+
+
+def test_pages_that_may_not_run_say_their_language() -> None:
+    """Without its data a page is shown, not run, and only its head can say which language its code is in."""
+    pages = [page for page in PAGES if needed_file(page)]
+    assert pages
+    for page in pages:
+        assert "  language: python\n" in page.read_text(encoding="utf-8").split("---")[1], page

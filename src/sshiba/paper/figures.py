@@ -223,7 +223,7 @@ def calibration(folder: Path, name: str, whose: str, truth: np.ndarray, scores: 
     ax.set_ylabel("share that was true")
     off = float(np.average((table["predicted"] - table["observed"]).abs(), weights=table["n"]))
     caption = (
-        f"{whose}: calibration on the test rows, the points larger where there are more cells. Between the probability "
-        f"said and the share that came true there is {off:.3f} on average."
+        f"{whose}: calibration on the test rows, the points larger where there are more cells. The mean "
+        f"calibration error is {off:.3f}."
     )
     return _save(figure, folder, name, caption)
