@@ -20,7 +20,6 @@ import sys
 import time
 import warnings
 from collections.abc import Callable
-from pathlib import Path
 
 import numpy as np
 from common import Row, report
@@ -31,6 +30,7 @@ from sklearn.decomposition import LatentDirichletAllocation
 
 from sshiba import SSHIBA, Count
 from sshiba.core.likelihoods.poisson_predictive import log_probability
+from sshiba.datasets import load_news
 
 N_WORDS, SHARE, N_FACTORS = 300, 0.1, 20
 Scores = tuple[float, float, str]  # log-likelihood of a hidden cell, seconds, a note
@@ -38,9 +38,7 @@ Scores = tuple[float, float, str]  # log-likelihood of a hidden cell, seconds, a
 
 def stories() -> np.ndarray:
     """Counts of the commonest words."""
-    with np.load(Path(os.environ["SSHIBA_DATA"], "reuters.npz")) as file:
-        parts = (file["data"], file["indices"], file["indptr"])
-        whole = sparse.csr_array(parts, shape=tuple(file["shape"])).toarray().astype(float)
+    whole = load_news().views["words"].to_numpy(dtype=float)
     return whole[:, np.argsort(-whole.sum(axis=0), kind="stable")[:N_WORDS]]
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import sys
 import time
 from collections.abc import Callable, Sequence
@@ -83,7 +84,8 @@ def main(quick: bool = False) -> list[Row]:
     curves["rows N (D=200, K=25, complete)"] = in_turns(rows_, lambda n: sweep_seconds(n, 200, 25, repeats=9))
     features = (500, 2000) if quick else (500, 1000, 2000, 4000, 8000)
     by_d = {}
-    for limit, threads in ((1, "one thread"), (None, "all threads")):
+    limits = {"one thread": 1} if len(os.sched_getaffinity(0)) == 1 else {"one thread": 1, "all threads": None}
+    for threads, limit in limits.items():
         with threadpool_limits(limit):
             by_d[threads] = in_turns(features, lambda d: sweep_seconds(500, d, 100, select=True))
         curves[f"features D (selection, N=500, K=100, {threads})"] = by_d[threads]

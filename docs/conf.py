@@ -2,6 +2,7 @@
 
 import logging
 import os
+import re
 import tempfile
 from pathlib import Path
 from typing import Any
@@ -10,6 +11,7 @@ from docutils.nodes import SkipNode
 from latex2mathml.converter import convert
 
 import sshiba
+import sshiba.datasets
 
 project = "SSHIBA"
 author = "The SSHIBA developers"
@@ -31,9 +33,20 @@ nb_execution_mode = "force"
 nb_execution_raise_on_error = True
 nb_execution_timeout = 600
 nb_merge_streams = True
-# The page on CLL needs its data, which are not ours to give; without them its code is shown, not run.
-if not Path(os.environ.get("SSHIBA_DATA", "."), "cll.npz").is_file():
-    nb_execution_excludepatterns = ["tutorials/cll.md"]
+
+
+def pages_without_data() -> dict[str, str]:
+    """Pages that need a data set which is not ours to give (`needs:` in their head) and not there: page -> its file."""
+    pages = {}
+    for path in sorted((Path(__file__).parent / "tutorials").glob("*.md")):
+        found = re.search(r"^needs: (\S+)$", path.read_text(encoding="utf-8"), re.M)
+        if found and not Path(os.environ.get("SSHIBA_DATA", "."), found[1]).is_file():
+            pages[f"tutorials/{path.stem}"] = found[1]
+    return pages
+
+
+WITHOUT_DATA = pages_without_data()
+nb_execution_excludepatterns = [f"{page}.md" for page in WITHOUT_DATA]
 
 # Pictures go into the pages; what kernels and their client log, nowhere.
 os.environ["MPLBACKEND"] = "module://matplotlib_inline.backend_inline"
@@ -54,5 +67,24 @@ def write_formula(writer: Any, node: Any) -> None:
     raise SkipNode
 
 
+def note_missing_data(app: Any, page: str, source: list[str]) -> None:
+    """Where a page could not be run, it says so."""
+    if page in WITHOUT_DATA:
+        note = "This page was built without its data: its code is shown without output.\n"
+        note += f"It needs `{WITHOUT_DATA[page]}` in the folder that `SSHIBA_DATA` names."
+        title = re.compile(r"^# .*$", re.M)
+        source[0] = title.sub(lambda found: f"{found[0]}\n\n```{{note}}\n{note}\n```", source[0], count=1)
+
+
+def write_sample_report(app: Any, error: Exception | None) -> None:
+    """A live report beside the pages: of the table that comes with the library."""
+    if error is None and app.builder.format == "html":
+        patients = sshiba.datasets.load_patients()
+        model = sshiba.SSHIBA(random_state=0).fit(patients)
+        model.report(Path(app.outdir, "sample-report.html"), patients, title="569 patients with a breast mass")
+
+
 def setup(app: Any) -> None:
+    app.connect("source-read", note_missing_data)
+    app.connect("build-finished", write_sample_report)
     app.add_html_math_renderer("mathml", (write_formula, None), (write_formula, None))

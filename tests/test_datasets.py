@@ -126,6 +126,13 @@ def test_every_file_of_the_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatc
     save(tmp_path, "nutrimouse", **mice, genotype=np.array([0, 0, 1]), genotype_names=np.array(["wt", "ppar"]))
     heart = {"X_num": rng.random((3, 2)), "num_names": np.array(["age", "chol"]), "y": np.array([0, 1, 1])}
     save(tmp_path, "tab_heart_cleveland", **heart, X_cat=np.array([[0], [-1], [1]]), cat_names=np.array(["sex"]))
+    news = {
+        "data": np.array([3, 1]),
+        "indices": np.array([1, 0]),
+        "indptr": np.array([0, 1, 2]),
+        "shape": np.array([2, 2]),
+    }
+    save(tmp_path, "reuters", **news, titles=np.array(["first", "second"]), words=np.array(["pope", "church"]))
 
     assert datasets.load_yeast().is_train.sum() == 4
     assert list(datasets.load_scene().views["labels"]) == ["one", "two"]
@@ -141,6 +148,7 @@ def test_every_file_of_the_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatc
     assert patients["Drugs"].loc["H1", "Drugs2"] == -1
     assert datasets.load_nutrimouse().views["diet"].tolist() == ["fish", "oil", "oil"]
     assert datasets.load_heart().views["sex"].isna().tolist() == [False, True, False]
+    assert datasets.load_news().views["words"].loc["first"].to_dict() == {"pope": 0, "church": 3}
 
 
 def test_what_cannot_be_had_says_what_to_do(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -167,6 +175,7 @@ def test_real_files(data_folder: Path) -> None:
         datasets.load_cll: (200, 5000),
         datasets.load_nutrimouse: (40, 120),
         datasets.load_heart: (303, 6),
+        datasets.load_news: (395, 4258),
     }
     for load, shape in sizes.items():
         data = load()

@@ -24,7 +24,14 @@ NOT_CODE = ("", "text", "{toctree}", "{eval-rst}")
 
 def blocks(page: Path) -> list[tuple[str, str]]:
     kinds = {"{code-cell}": "python"}
-    return [(kinds.get(kind, kind), code) for kind, code in BLOCK.findall(page.read_text(encoding="utf-8"))]
+    found = BLOCK.findall(page.read_text(encoding="utf-8"))
+    return [(kinds.get(kind, kind), re.sub(r"\A:tags:.*\n", "", code)) for kind, code in found]
+
+
+def needed_file(page: Path) -> Path | None:
+    """The data that a page needs, where they are not part of any library: `needs:` in its head."""
+    found = re.search(r"^needs: (\S+)$", page.read_text(encoding="utf-8"), re.M)
+    return Path(os.environ.get("SSHIBA_DATA", "."), found[1]) if found else None
 
 
 def runnable(kind: str) -> list:
@@ -54,8 +61,9 @@ def blood() -> pd.DataFrame:
 @pytest.mark.usefixtures("with_search")
 @pytest.mark.parametrize("page", runnable("python"))
 def test_python(page: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    if page.name == "cll.md" and not Path(os.environ.get("SSHIBA_DATA", "."), "cll.npz").is_file():
-        pytest.skip("needs cll.npz in the folder that SSHIBA_DATA names")
+    needed = needed_file(page)
+    if needed and not needed.is_file():
+        pytest.skip(f"needs {needed.name} in the folder that SSHIBA_DATA names")
     monkeypatch.chdir(tmp_path)
     names: dict[str, object] = {}
     with warnings.catch_warnings():
@@ -98,3 +106,11 @@ def test_links_lead_somewhere() -> None:
     for page in PAGES:
         for target in re.findall(r"\]\(([^)#:]+)(?:#[^)]*)?\)", page.read_text(encoding="utf-8")):
             assert (page.parent / target).exists(), (page, target)
+
+
+def test_pages_that_may_not_run_say_their_language() -> None:
+    """Without its data a page is shown, not run, and only its head can say which language its code is in."""
+    pages = [page for page in PAGES if needed_file(page)]
+    assert pages
+    for page in pages:
+        assert "  language: python\n" in page.read_text(encoding="utf-8").split("---")[1], page

@@ -368,7 +368,7 @@ def test_a_notebook_shows_views_rows_and_factors(model: SSHIBA) -> None:
     shown = model._repr_mimebundle_()["text/html"]
     assert shown.endswith("</table>")
     assert f"{model.n_components_} factors</p>" in shown
-    assert f"<td>{model.r2_.loc['all'].iloc[0]:.1%}</td>" in shown
+    assert f"<td>{100 * model.r2_.loc['all'].iloc[0]:.1f} %</td>" in shown
     assert model._repr_html_().endswith(shown[shown.rindex("<p>") :])
     with sklearn.config_context(display="text"):
         assert "text/html" not in model._repr_mimebundle_()

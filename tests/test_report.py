@@ -78,7 +78,7 @@ def test_the_first_colour_is_the_surest_association(model: SSHIBA, views: dict, 
     area = max(best["value"], 1 - best["value"])
     assert card["associations"][0][1].startswith(f"AUC {area:.2f} (")
     share = model.r2_.loc[card["name"]].max()
-    assert card["explains"][0][1] == f"{share:.1%}"
+    assert card["explains"][0][1] == f"{100 * share:.1f} %"
 
 
 def test_metadata_are_more_to_colour_by(model: SSHIBA, tmp_path: Path) -> None:
@@ -139,9 +139,9 @@ def test_sentences_fit_their_numbers(model: SSHIBA) -> None:
     assert "1 of 3 are above 1" in sentences.relevance("a", table)
     names = ["factor 1", "factor 2"]
     correlation = pd.DataFrame([[1.0, 0.5], [0.5, 1.0]], names, names)
-    assert sentences.factors(correlation, 5, 5).endswith("is factor 1 and factor 2, r = 0.50.")
+    assert sentences.factors(correlation, 5, 5).endswith("most of all factor 1 and factor 2, r = 0.50.")
     place = int(model.r2_.iloc[:-1].max(axis=1).argmax())
-    assert f"Factor {place + 1} has the largest part of its own" in sentences.variance(model.fitted_)
+    assert f"Factor {place + 1} explains most in one view" in sentences.variance(model.fitted_)
 
 
 def test_a_missing_folder_is_said_at_once(model: SSHIBA, tmp_path: Path) -> None:

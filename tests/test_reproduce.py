@@ -258,7 +258,7 @@ def test_a_curve_may_lack_a_share_that_another_has(tmp_path: Path) -> None:
         "random": [Point(0.2, 0.895, 2, np.array([2])), whole],
     }
     figure = auc_by_share(tmp_path, "curves", "defaults", curves, (2, 3), "")
-    assert "100% by relevance, 100% by influence, 20% random" in figure.caption
+    assert "100 % by relevance, 100 % by influence, 20 % random" in figure.caption
     assert (tmp_path / "curves.svg").stat().st_size > 1000
 
 

@@ -77,6 +77,11 @@ def load_heart() -> Dataset:
     return _load("tab_heart_cleveland", _heart)
 
 
+def load_news() -> Dataset:
+    """395 news stories by Reuters: how often each of 4,258 words occurs; rows are the titles."""
+    return _load("reuters", _news)
+
+
 def load_patients() -> pd.DataFrame:
     """569 patients with a breast mass: ten measurements of cell nuclei, and the diagnosis; one table, with gaps.
 
@@ -175,6 +180,13 @@ def _heart(data: dict[str, np.ndarray]) -> Dataset:
         views[name] = codes.where(codes >= 0).astype("Int64").astype("category")
     views["disease"] = pd.DataFrame({"disease": data["y"].astype(bool)})
     return Dataset(views, source="UCI, Cleveland")
+
+
+def _news(data: dict[str, np.ndarray]) -> Dataset:
+    from scipy.sparse import csr_array
+
+    counts = csr_array((data["data"], data["indices"], data["indptr"]), shape=tuple(data["shape"])).toarray()
+    return Dataset({"words": pd.DataFrame(counts, index=data["titles"], columns=data["words"])}, source="Reuters")
 
 
 # ------------------------------------------------------------------------------------------------------ fetching

@@ -48,7 +48,7 @@ DATA = {"views": UNUSED}  # the data of a method, not metadata that a pipeline h
 
 
 class SSHIBA(BaseEstimator):
-    """Bayesian factor analysis of several views of the same samples, of different types, with holes.
+    """Bayesian factor analysis of several views of the same samples, of different types, with gaps.
 
     Parameters
     ----------

@@ -64,7 +64,7 @@ from .terminal import Once, PlainWords, describe, errors, plain_errors, say, sho
 
 app = typer.Typer(
     cls=Commands,
-    help="Bayesian factor analysis for several views of the same samples, of different types, with holes.",
+    help="Bayesian factor analysis for several views of the same samples, of different types, with gaps.",
     no_args_is_help=True,
     pretty_exceptions_enable=False,
     add_completion=False,
@@ -115,7 +115,7 @@ def fit(
     checkpoint: Annotated[float | None, typer.Option(min=0, help="Save the model every so many minutes.")] = None,
     force: Force = False,
 ) -> None:
-    """Fit a model to tables with holes, and save it.
+    """Fit a model to tables with gaps, and save it.
 
     Columns are split by type, each column of labels being a view of its own, or as --view says. Ctrl-C ends the fit and
     saves the best state so far; --resume goes on from it, with the same data.
@@ -174,7 +174,8 @@ def impute(
     fitting: Fitting,
     how: Reading,
     std: Annotated[
-        str | None, typer.Option(help="File for the standard deviations: 0 for seen cells, none for strange columns.")
+        str | None,
+        typer.Option(help="File for the standard deviations: 0 for observed cells, empty for unknown columns."),
     ] = None,
     lower: Annotated[
         str | None, typer.Option(help="File for the table filled with the lower ends of intervals, as --interval says.")
@@ -191,7 +192,7 @@ def impute(
     safe: SpreadsheetSafe = False,
     force: Force = False,
 ) -> None:
-    """Fill the holes of a table; everything that was seen stays as it is.
+    """Fill the gaps of a table; observed cells stay as they are.
 
     Large files are never held as a whole: they are filled and written part by part. Of text files over 200 MB some
     rows are fitted, of others all.

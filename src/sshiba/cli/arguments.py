@@ -190,7 +190,7 @@ OPTIONS: dict[type, dict[str, Any]] = {
         "kernel": Annotated[
             list[str] | None,
             typer.Option(
-                help="VIEW=KERNEL: other views may depend on this view of numbers in bent ways, by kernel features: "
+                help="VIEW=KERNEL: other views may depend nonlinearly on this view of numbers, by kernel features: "
                 "rbf, laplacian, polynomial ... (again for more).",
                 metavar="VIEW=KERNEL",
             ),

@@ -15,6 +15,7 @@ from sklearn.datasets import load_digits
 from sklearn.metrics import roc_auc_score
 
 from .. import SSHIBA, Binary, Categorical, Real
+from ..data.wording import percent
 
 TRAITS = {"even": (0, 2, 4, 6, 8), "above 4": (5, 6, 7, 8, 9), "closed loop": (0, 6, 8, 9)}
 PIXELS_REMOVED, LABELS_REMOVED = 1 / 5, 1 / 3
@@ -121,7 +122,8 @@ def main(out: Path = Path("out/demo")) -> None:
     data = digits_with_holes()
     console.print(
         f"{len(data.digit)} handwritten digits as four views: upper and lower half, the digit, three traits."
-        f" Removed: {1 - data.pixel_seen.mean():.0%} of the pixels, {1 - data.label_seen.mean():.0%} of the labels."
+        f" Removed: {percent(1 - data.pixel_seen.mean())} of the pixels,"
+        f" {percent(1 - data.label_seen.mean())} of the labels."
     )
     model = fit_digits(data)
     scores, images = evaluate(model, data)
@@ -146,7 +148,7 @@ def main(out: Path = Path("out/demo")) -> None:
         console.print(f"Completed digits beside the true ones: {path}")
     page = out / "report.html"
     try:
-        model.report(page, data.views(), fraction=0, title="Digits with holes")
+        model.report(page, data.views(), fraction=0, title="Digits with gaps")
     except ImportError:
         console.print("No report: plotly is not installed. Install it with: pip install 'sshiba[report]'")
     else:

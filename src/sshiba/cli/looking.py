@@ -10,6 +10,7 @@ import typer
 from rich.console import Console
 
 from ..data.sampling import MOST_ROWS
+from ..data.wording import percent
 from ..estimator import load
 from ..evaluate import holdout
 from ..evaluate import stability as find_stability
@@ -47,7 +48,7 @@ def evaluate(
     out: TableOut = None,
     force: Force = False,
 ) -> None:
-    """How well would holes be filled? Hides some seen cells, fits the others, and compares."""
+    """How well would gaps be filled? Hides some observed cells, fits the others, and compares."""
     with plainly():
         if out is not None:
             check_target(out, force, TABLES)
@@ -56,7 +57,7 @@ def evaluate(
         given, per = values_of(whole), "feature" if columns else "view"
         scores = holdout(fitting.model(given), given, fraction, fitting.seed, per, rows)
         words = "RMSE in standard deviations of a column; coverage of 90 % intervals"
-        print_scores(scores.reset_index(), f"{fraction:.0%} of the seen cells hidden, then predicted. {words}")
+        print_scores(scores.reset_index(), f"{percent(fraction)} of the seen cells hidden, then predicted. {words}")
         if out is not None:
             write(scores, out)
 
@@ -150,7 +151,7 @@ def export(
 
 @app.command(cls=Command)
 def demo(out: Annotated[Path, typer.Option(help="Where the picture and the report go.")] = Path("out/demo")) -> None:
-    """Fit handwritten digits as four views with holes; a table, a picture, a report (a quarter of a minute)."""
+    """Fit handwritten digits as four views with gaps; a table, a picture, a report (a quarter of a minute)."""
     from .demo import main
 
     main(out)

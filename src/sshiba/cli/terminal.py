@@ -19,7 +19,7 @@ from rich.table import Table
 from sklearn.exceptions import ConvergenceWarning
 
 from ..data.advice import AdvisedError, Problem, Remedy
-from ..data.wording import counted, quoted
+from ..data.wording import counted, percent, quoted
 from ..datasets import DatasetError
 from ..estimator import SSHIBA
 from ..files.model_file import ModelFileError
@@ -149,7 +149,7 @@ def describe(model: SSHIBA, console: Console) -> None:
     schema = model.fitted_.schema
     sizes = [coding.size_in_words for coding in schema.codings.values()]
     sizes += [counted(twin.width, "feature") for twin in schema.twins.values()]
-    shares = {column: table[column].map("{:.1%}".format) for column in ("missing", "explained")}
+    shares = {column: table[column].map(lambda share: percent(share, 1)) for column in ("missing", "explained")}
     how = "converged" if model.converged_ else "not converged"
     rows, factors = counted(len(model.fitted_.index), "row"), counted(model.n_components_, "factor")
     kept = "the fewest that do" if model.fitted_.choice.keep == FEWEST else "all that explain anything"

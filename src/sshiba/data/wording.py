@@ -32,6 +32,11 @@ def counted(n: int, one: str, many: str | None = None) -> str:
     return f"{n:,} {one if n == 1 else many or one + 's'}"
 
 
+def percent(share: float, digits: int = 0) -> str:
+    """A share as it is written everywhere: 0.9 is "90 %"."""
+    return f"{100 * share:.{digits}f} %"
+
+
 def the_one(values: Iterable[Any]) -> Any:
     """The value that all have that have one; None where they differ."""
     found = {value for value in values if value is not None}

@@ -139,12 +139,12 @@ class Check:
         """What could happen to hidden labels: whether it did, and its probability. Each class and level is one."""
         if not self.levels:
             return self.truth[self.hidden], self.found[self.hidden]
-        happened, promised = [], []
+        happened, predicted = [], []
         for d, p in enumerate(self.levels):
             rows = self.hidden[:, d]
             happened.append(np.ravel(self.truth[rows, d][:, None] == np.arange(p.shape[1])))
-            promised.append(np.ravel(p[rows]))
-        return np.concatenate(happened).astype(float), np.concatenate(promised)
+            predicted.append(np.ravel(p[rows]))
+        return np.concatenate(happened).astype(float), np.concatenate(predicted)
 
     def columns(self) -> Iterator[tuple[Any, Check]]:
         """Each feature on its own; a categorical view is one."""

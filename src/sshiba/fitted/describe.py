@@ -13,7 +13,7 @@ from ..core.explained import activity_nats, effect_variances
 from ..core.predictive import noise_variance
 from ..core.state import ViewPosterior
 from ..data.coding import labelled_frame
-from ..data.wording import counted
+from ..data.wording import counted, percent
 from ..fitting.restarts import Restart, best_place
 from .fitted import Fitted
 from .influences import relevance
@@ -210,7 +210,7 @@ def views_table(fit: Fitted) -> pd.DataFrame:
 
 def views_html(fit: Fitted) -> str:
     """`views_table` for a notebook, under a line with the numbers of rows and factors; names are escaped."""
-    shares = dict.fromkeys(("missing", "explained"), "{:.1%}".format)
+    shares = dict.fromkeys(("missing", "explained"), lambda share: percent(share, 1))
     size = f"{counted(len(fit.factors), 'row')}, {counted(fit.n_components, 'factor')}"
     return f"<p>{size}</p>" + views_table(fit).to_html(index=False, border=0, formatters=shares)
 

@@ -143,7 +143,7 @@ class Schedule:
 
 @dataclass(frozen=True)
 class Progress:
-    """What a callback is told after each sweep (of parallel restarts: after each restart)."""
+    """What a callback receives after each sweep (of parallel restarts: after each restart)."""
 
     sweep: int
     elbo: float

@@ -83,8 +83,8 @@ def mask(
     rows = np.repeat(np.arange(shape[0]), shape[1])[np.argsort(-values)[: values.size // 10]]
     upper, middle, lower = np.bincount(np.minimum(3 * rows // shape[0], 2), minlength=3) / len(rows)
     caption = (
-        f"{ranking.capitalize()} of each pixel ({settings}). Of the best tenth {upper:.0%} lie in the upper third, "
-        f"{middle:.0%} in the middle, {lower:.0%} in the lower third."
+        f"{ranking.capitalize()} of each pixel ({settings}). Of the best tenth {100 * upper:.0f} % lie in the upper "
+        f"third, {100 * middle:.0f} % in the middle, {100 * lower:.0f} % in the lower third."
     )
     return _save(figure, folder, name, caption, paper if ranking == "relevance" else "")
 
@@ -126,7 +126,7 @@ def auc_by_share(
         colour, name_ = (ORANGE, BLUE, GREY)[row % 3], ranking if ranking == "random" else f"by {ranking}"
         ax.plot([places[p.share] for p in curve], [p.auc for p in curve], "o-", color=colour, label=name_)
         enough = next(p.share for p in curve if p.auc >= curve[-1].auc - 0.01)
-        words.append(f"{enough:.0%} {name_}")
+        words.append(f"{100 * enough:.0f} % {name_}")
         for point in curve:
             shown = np.zeros(shape[0] * shape[1])
             shown[slice(None) if point.kept is None else point.kept] = 1
@@ -139,7 +139,7 @@ def auc_by_share(
             if point is curve[0]:
                 small.set_ylabel(ranking, color=colour)
     ax.axhline(whole, color=GREY, lw=0.8, ls="--")
-    ax.set_xticks(list(places.values()), [f"{share:.0%}" for share in places])
+    ax.set_xticks(list(places.values()), [f"{100 * share:.0f} %" for share in places])
     ax.set_xlim(-0.5, len(places) - 0.5)
     ax.set_ylabel("AUC on test faces")
     ax.legend(frameon=False)
@@ -223,7 +223,7 @@ def calibration(folder: Path, name: str, whose: str, truth: np.ndarray, scores: 
     ax.set_ylabel("share that was true")
     off = float(np.average((table["predicted"] - table["observed"]).abs(), weights=table["n"]))
     caption = (
-        f"{whose}: calibration on the test rows, the points larger where there are more cells. Between the probability "
-        f"said and the share that came true there is {off:.3f} on average."
+        f"{whose}: calibration on the test rows, the points larger where there are more cells. The mean "
+        f"calibration error is {off:.3f}."
     )
     return _save(figure, folder, name, caption)

@@ -211,7 +211,7 @@ def faces(found: Found, folder: Path) -> Section:
             for ranking, curve in curves.items():
                 closest = min(curve, key=lambda point: abs(point.share - wanted))
                 if closest.share < 1:
-                    near.setdefault(ranking, {})[f"{closest.share:.0%}; {settings}"] = closest.score
+                    near.setdefault(ranking, {})[f"{100 * closest.share:.0f} %; {settings}"] = closest.score
             near.setdefault("all", {})[settings] = Score(whole[0].numbers["auc"])
             if all(len(curve) > 1 for curve in curves.values()):
                 shape = datasets.FACE_SHAPE
@@ -252,7 +252,7 @@ def face_table(found: Found, target: str) -> list[Table]:
             words = ranking if ranking == "random" else f"by {ranking}"
             line = {"": f"{words}; {settings}"}
             for point in curve:
-                line[f"{point.share:.0%}"] = str(point.score)
+                line[f"{100 * point.share:.0f} %"] = str(point.score)
                 record = {"row": line[""], "share": point.share, "auc": point.auc, "size": point.size}
                 records.append(record | {"converged": point.converged})
             lines += [line] if curve else []

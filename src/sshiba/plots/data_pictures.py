@@ -9,6 +9,7 @@ import pandas as pd
 
 from ..data.border import as_views
 from ..data.row_parts import holds_sources, row_parts
+from ..data.wording import percent
 from ..fitted.answers import Answers
 from ..fitted.fitted import FittedModel, fitted_of
 from .canvas import (
@@ -67,7 +68,7 @@ def overview(model: FittedModel, views: Any, ax: Axes | None = None) -> Axes:
     heat(ax, shares.to_numpy().T, SEQUENTIAL, 0, 1, "observed")
     schema = fitted_of(model).schema
     labels = [
-        f"{short(name)}: {type(view).__name__.lower()}, {schema.codings[name].width:,}; {gone:.0%} missing"
+        f"{short(name)}: {type(view).__name__.lower()}, {schema.codings[name].width:,}; {percent(gone)} missing"
         for (name, view), gone in zip(schema.types.items(), 1 - shares.to_numpy().mean(axis=0))
     ]
     ax.set_yticks(range(len(labels)), labels)

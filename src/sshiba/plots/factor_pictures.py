@@ -306,7 +306,7 @@ def factor_correlation_data(model: FittedModel) -> pd.DataFrame:
 
 
 def factor_correlation(model: FittedModel, ax: Axes | None = None) -> Axes:
-    """Correlations between factors; a pair far from 0 tells one story in two pieces."""
+    """Correlations between factors; a pair far from 0 may be one factor split in two."""
     table = factor_correlation_data(model)
     if table.empty:
         return say_instead(ax, "Correlation of factors")

@@ -9,6 +9,7 @@ import pandas as pd
 
 from .. import plots
 from ..data.sampling import Sample
+from ..data.wording import percent
 from ..fitted.answers import Answers
 from ..fitted.fitted import Fitted
 from ..plots.association_pictures import association_table, in_words, names_of
@@ -80,7 +81,7 @@ def cards(fit: Fitted, columns: list[pd.Series]) -> list[dict[str, Any]]:
         out.append(
             {
                 "name": name,
-                "explains": [[str(view), f"{share:.1%}"] for view, share in most],
+                "explains": [[str(view), percent(share, 1)] for view, share in most],
                 "features": [
                     [str(row["feature"]), str(view), f"{row['weight']:+.2f}"]
                     for view, _ in most

@@ -10,7 +10,7 @@ import pandas as pd
 
 from .. import plots
 from ..data.sampling import Sample
-from ..data.wording import counted
+from ..data.wording import counted, percent
 from ..evaluate import Check, scores_table
 from ..fitted.describe import covariate_effects, inits_table, r2_table, views_table
 from ..fitted.fitted import Fitted
@@ -92,7 +92,7 @@ def _views(fit: Fitted, table: pd.DataFrame) -> list[list[str]]:
         coding = fit.schema.codings.get(name)
         kind += f"; {coding.scales_in_words}" if coding is not None and coding.scales_in_words else ""
         size = counted(row["size"], "feature") if coding is None else coding.size_in_words
-        lines.append([str(name), kind, size, f"{row['missing']:.1%}", f"{row['explained']:.1%}"])
+        lines.append([str(name), kind, size, percent(row["missing"], 1), percent(row["explained"], 1)])
     return lines
 
 
@@ -204,9 +204,11 @@ def _overview(fit: Fitted, sample: Sample) -> dict[str, Any]:
 def _check(checks: dict[str, Check], fraction: float, sample: Sample) -> dict[str, Any]:
     scores = scores_table(checks)
     shown = [name for name, one in checks.items() if one.hidden.any()]
+    words = sentences.looked_at(sample.in_words) + sentences.held_out(scores, fraction)
+    scores = scores.dropna(axis="columns", how="all")  # scores that no view has
     columns = ["view", *scores.columns]
     return {
-        "words": sentences.looked_at(sample.in_words) + sentences.held_out(scores, fraction),
+        "words": words,
         "columns": [column.replace("_", " ") for column in columns],
         "rows": [
             [str(name), *("" if pd.isna(x) else f"{x:.3f}" if isinstance(x, float) else str(x) for x in row)]

@@ -18,7 +18,7 @@ function showWeights() {
       return;
     }
     const sure = order.filter((d) => Math.abs(view.mean[d * K + k]) > 2 * view.std[d * K + k]).length;
-    byId("weights-words").textContent = `In ${view.view}, ${names[k]} weighs most on ${view.features[first]} ` +
+    byId("weights-words").textContent = `In ${view.view}, ${names[k]} has its largest weight on ${view.features[first]} ` +
       `(${number(view.mean[first * K + k])} ± ${number(2 * view.std[first * K + k])}, two standard deviations); ` +
       `${sure.toLocaleString("en")} of ${view.features.length.toLocaleString("en")} weights are further than two standard deviations from 0.` +
       (view.left_out ? ` The ${view.left_out.toLocaleString("en")} features with the smallest weights are left out of this page.` : "");

@@ -1,7 +1,7 @@
 // ------------------------------------------------------------------------------------------------------- parts
 
 function say(part) {
-  byId(part).querySelector(".words").textContent = report[part].words;
+  byId(part).querySelector(".words").textContent = report[part].words.replaceAll(" %", "\u00a0%"); // a number keeps its unit
 }
 
 function showViews() {
@@ -19,8 +19,8 @@ function showOverview() {
     words: part.words,
     traces: [{
       type: "heatmap", z: part.shares, y: part.views.map((_, i) => i), zmin: 0, zmax: 1, colorscale: scale(look),
-      colorbar: colourBar(look, "observed", { tickformat: ".0%", ...(look.narrow ? { y: -0.5 } : {}) }),
-      hovertemplate: "%{z:.0%} of the row is there<extra></extra>",
+      colorbar: colourBar(look, "observed", { tickvals: [0, 0.5, 1], ticktext: ["0 %", "50 %", "100 %"], ...(look.narrow ? { y: -0.5 } : {}) }),
+      hovertemplate: "%{z:.0%} of the row is observed<extra></extra>",
     }],
     layout: {
       xaxis: { title: { text: "rows, the complete ones first" }, showticklabels: false, zeroline: false },

@@ -17,16 +17,16 @@ function showCards() {
     box.append(element("h3", card.name));
     box.append(element("p", card.explains.length ? `explains ${card.explains.map(([view, share]) => `${share} of ${view}`).join(", ")}` : "explains less than 1 % of any view"));
     if (card.features.length) box.append(listed("Largest weights", card.features.map(([feature, view, weight]) => `${feature} (${view}) ${weight}`)));
-    if (card.associations.length) box.append(listed("Goes with", card.associations.map(([name, words]) => `${name}: ${words}`)));
-    box.append(button("Show it below", () => {
+    if (card.associations.length) box.append(listed("Associated with", card.associations.map(([name, words]) => `${name}: ${words}`)));
+    box.append(button("Show below", () => {
       choose(k, card.explains.length ? card.explains[0][0] : report.weights.views[0].view);
       byId("factors").scrollIntoView();
     }));
     box.hidden = k >= CARDS;
     grid.append(box);
   });
-  byId("cards").querySelector(".words").textContent = "What each factor explains, the features with the largest weights there, and what else it goes with: " +
-    "rank correlations r, and AUCs of labels, with 95 % intervals (each on its own). The sign of a factor is arbitrary.";
+  byId("cards").querySelector(".words").textContent = "What each factor explains, its largest weights, and the columns it is associated with: " +
+    "rank correlations r of numbers, AUCs of labels, with 95 % intervals (not corrected for multiple comparisons). Signs of factors are arbitrary.";
   if (cards.length > CARDS) {
     const more = button(`Show all ${cards.length} factors`, () => {
       grid.querySelectorAll("[hidden]").forEach((box) => { box.hidden = false; });

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from ..data.wording import counted
+from ..data.wording import counted, percent
 from ..fitted.describe import inits_table
 from ..fitted.fitted import Fitted
 from ..fitted.search import Search
@@ -35,8 +35,8 @@ def views(fit: Fitted, table: pd.DataFrame) -> str:
     if missing == 0:
         return words + "Nothing is missing."
     worst = table.iloc[int(table["missing"].argmax())]
-    few = "Less than 1 %" if missing < 0.01 else f"{missing:.0%}"
-    most = f", most in {worst['view']} ({worst['missing']:.0%})" if len(table) > 1 else ""
+    few = "Less than 1 %" if missing < 0.01 else percent(missing)
+    most = f", most in {worst['view']} ({percent(worst['missing'])})" if len(table) > 1 else ""
     return f"{words}{few} of the cells are missing{most}."
 
 
@@ -64,12 +64,12 @@ def convergence(fit: Fitted) -> str:
     if fit.search is not None:
         words += f" {search(fit.search)}"
     if len(inits) == 1:
-        return words + " One start was made; several (n_init) tell how far the result depends on it."
+        return words + " One start was made; with several (n_init) the report shows how far the result depends on it."
     values = inits["elbo"] if inits["log_evidence"].isna().any() else inits["log_evidence"]
     close = int((values >= values.max() - CLOSE * abs(values.max())).sum())
     low, high = int(inits["n_components"].min()), int(inits["n_components"].max())
     found = counted(low, "factor") if low == high else f"{low} to {high} factors"
-    agree = f"Of {len(inits)} random starts {close} ended within {CLOSE:.2%} of the best (itself counted)"
+    agree = f"Of {len(inits)} random starts {close} ended within {percent(CLOSE, 2)} of the best (itself counted)"
     return f"{words} {agree}; they found {found}."
 
 
@@ -77,7 +77,7 @@ def search(found: Search) -> str:
     """What the search chose, and by how much."""
     other = max((mean, i) for i, mean in enumerate(found.means) if i != found.chosen)[0]
     gap = found.means[found.chosen] - other
-    words = f"Settings were chosen by short fits and rows that they did not see: {found.choice.in_words()}"
+    words = f"Settings were chosen by short fits, judged on held-out rows: {found.choice.in_words()}"
     than = "better than the next best" if gap >= 0 else "short of the best, which has more factors"
     return f"{words}, {abs(gap):.3f} nats a cell {than}."
 
@@ -85,21 +85,23 @@ def search(found: Search) -> str:
 def variance(fit: Fitted) -> str:
     names, r2, k = [str(name) for name in fit.schema.names], fit.r2, fit.n_components
     if r2[:k].max(initial=0.0) < NOTHING:
-        return "No factor was found: what is seen of a row does not tell of its other cells."
+        return "No factor was found: the columns are unrelated."
     order = np.argsort(-r2[-1], kind="stable")[:MOST_NAMES]
-    parts = [f"{r2[-1, m]:.0%} of {names[m]}" for m in (order if len(names) > MOST_NAMES else range(len(names)))]
+    parts = [f"{percent(r2[-1, m])} of {names[m]}" for m in (order if len(names) > MOST_NAMES else range(len(names)))]
     alone, totals = r2[:k], listed(parts + (["less of the others"] if len(names) > MOST_NAMES else []))
     factor, view = divmod(int(np.argmax(alone)), len(names))
     what = counted(k, "factor") + (" and the covariates" if fit.schema.covariates is not None else "")
     words = f"Together {what} explain{'s' if what == '1 factor' else ''} {totals} (variance). "
-    first, share = fit.factor_names[factor].capitalize(), f"{alone[factor, view]:.0%} of {names[view]}"
-    words += f"{first} has the largest part of its own: {share}."
+    first, share = fit.factor_names[factor].capitalize(), f"{percent(alone[factor, view])} of {names[view]}"
+    words += f"{first} explains most in one view: {share}."
     if len(names) == 1:
         return words
     n_views = (alone >= SHARED).sum(axis=1)
     shared, own = int((n_views > 1).sum()), int((n_views == 1).sum())
     reach = "reaches" if shared == 1 else "reach"
-    return f"{words} {counted(shared, 'factor')} {reach} {SHARED:.0%} in two views or more, {own:,} in one view only."
+    return (
+        f"{words} {counted(shared, 'factor')} {reach} {percent(SHARED)} in two views or more, {own:,} in one view only."
+    )
 
 
 def groups(fit: Fitted) -> str:
@@ -123,10 +125,10 @@ def effects(fit: Fitted, table: pd.DataFrame) -> str:
     known = fit.schema.covariates
     assert known is not None
     shares = fit.r2[-2]
-    first = [f"{share:.0%} of {name}" for name, share in zip(fit.schema.types, shares)][:MOST_NAMES]
+    first = [f"{percent(share)} of {name}" for name, share in zip(fit.schema.types, shares)][:MOST_NAMES]
     clear = int(((table["low"] > 0) | (table["high"] < 0)).sum())
-    words = f"Known inputs, which take no factor: {known.in_words}. Alone they explain {listed(first)} (variance). "
-    words += f"{clear:,} of {len(table):,} effects are away from 0 with their 95 % intervals. "
+    words = f"Known inputs, not factors: {known.in_words}. Alone they explain {listed(first)} (variance). "
+    words += f"{clear:,} of {len(table):,} effects have a 95 % interval that excludes 0. "
     return words + "Labels are compared with the first label of their column."
 
 
@@ -136,12 +138,12 @@ def factors(correlation: pd.DataFrame, n_shown: int, n_rows: int) -> str:
     if len(r) == 0:
         return "There are no factors."
     if len(r) < 2:
-        return f"Each point is {which}. There is one factor only; points are moved apart so that they can be seen."
+        return f"Each point is {which}. There is only one factor; points are spread out to be seen."
     words = f"Each point is {which}, on two factors."
     a, b = divmod(int(np.abs(np.triu(r, 1)).argmax()), len(r))
-    how = "Factors are nearly uncorrelated" if abs(r[a, b]) < 0.2 else "Some factors go together"
+    how = "Factors are nearly uncorrelated" if abs(r[a, b]) < 0.2 else "Some factors are correlated"
     pair = listed([correlation.index[a], correlation.index[b]])
-    return f"{words} {how}: the closest pair is {pair}, r = {r[a, b]:.2f}."
+    return f"{words} {how}: most of all {pair}, r = {r[a, b]:.2f}."
 
 
 def relevance(name: str, table: pd.DataFrame) -> str:
@@ -153,26 +155,26 @@ def relevance(name: str, table: pd.DataFrame) -> str:
         return f"{name} has one feature, {table['feature'].iloc[0]}."
     first = f"{table['feature'].iloc[0]} is the most relevant of {counted(len(table), 'feature')} of {name}"
     part = "one alone holds" if half == 1 else f"{half:,} of them hold"
-    above = f"{int((values > 1).sum()):,} of {len(values):,} are above 1, which is what a feature has before the fit"
+    above = f"{int((values > 1).sum()):,} of {len(values):,} are above 1, the value before the fit"
     return f"{first}; {part} half of all relevance (1/E[gamma]). {above}."
 
 
 def held_out(scores: pd.DataFrame, fraction: float) -> str:
-    words = [f"{fraction:.0%} of the seen cells were hidden from a fit of its own, then predicted."]
+    words = [f"{percent(fraction)} of the observed cells were hidden from a separate fit, then predicted."]
     for name, row in scores.iterrows():
         if not np.isnan(row["r2"]):
             words.append(
-                f"{name}: R² {row['r2']:.2f}, and {row['coverage']:.0%} of the cells lay inside their 90 % intervals."
+                f"{name}: R² {row['r2']:.2f}, and {percent(row['coverage'])} of the cells lie in their 90 % intervals."
             )
         elif row["hidden"] == 0:
             words.append(f"{name}: too few cells to hide any.")
         elif not np.isnan(row["mae"]):
-            share = "" if np.isnan(row["smae"]) else f", {row['smae']:.0%} of the error of the median level"
-            right = f"{row['accuracy']:.0%} of the levels right"
-            words.append(f"{name}: {right}, the others included {row['mae']:.2f} levels off{share}.")
+            share = "" if np.isnan(row["smae"]) else f", {percent(row['smae'])} of the error of the median level"
+            right = f"{percent(row['accuracy'])} of the levels right"
+            words.append(f"{name}: {right}, mean absolute error {row['mae']:.2f} levels{share}.")
         elif not np.isnan(row["accuracy"]):
             area = "" if np.isnan(row["auc"]) else f", AUC {row['auc']:.2f}"
-            words.append(f"{name}: {row['accuracy']:.0%} right{area}.")
+            words.append(f"{name}: {percent(row['accuracy'])} right{area}.")
     return " ".join(words)
 
 
@@ -180,4 +182,4 @@ def provenance(fit: Fitted) -> str:
     made, chosen = fit.provenance, fit.settings["random_state"]
     seed = "no fixed seed" if chosen is None else f"seed {chosen}"
     when, versions = made.get("fitted", "an unknown day"), [f"{k} {v}" for k, v in made.items() if k != "fitted"]
-    return f"Fitted on {when.replace('T', ' at ')} with {seed}; {listed(versions)}."
+    return f"Fitted on {when.replace('T', ' at ').replace('+00:00', ' UTC')} with {seed}; {listed(versions)}."

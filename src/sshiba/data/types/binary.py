@@ -35,10 +35,9 @@ class Binary(LabelledView):
         How p(yes) follows from the latent x: yes where x is above 0, or with probability σ(x), as in the paper.
     noise : float or "learned"
         Precision of the latent x around the factors: a fixed number, or (logit only) learned as in the paper, where it
-        is hardly told apart from the scale of x.
+        is hardly identified beside the scale of x.
     unseen : "missing" or "error"
-        What a word of new rows is that says neither yes nor no, in a column of words: missing, with a warning, or
-        refused.
+        How a word that means neither yes nor no is read, in a column of words: as missing, with a warning, or refused.
     """
 
     link: str = "probit"

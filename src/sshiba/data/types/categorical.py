@@ -30,7 +30,7 @@ class Categorical(LabelledView):
     select_features, groups, weight
         As in `Real`, with classes as features; the weight may be above 1.
     unseen : "missing" or "error"
-        What a label of new rows is that training never saw: missing, with a warning, or refused.
+        How a label that training never saw is read: as missing, with a warning, or refused.
     """
 
     def likelihood(self, coding: Coding) -> Likelihood:

@@ -18,7 +18,7 @@ from ..cells import observed_mask, read_numbers, refuse_cells, standardise
 from ..coding import Coding, plain_names, unit_coding
 from ..learned import NumberSummary
 from ..sparse_tables import SparseTable, refuse_odd, refuse_stored, summarise
-from ..wording import quoted
+from ..wording import percent, quoted
 from .number_checks import refuse_empty, warn_constant
 from .view import View
 
@@ -44,11 +44,11 @@ class Count(View):
     noise : "view" or "feature"
         One precision of the log rate around the factors for the view, or one per column.
     size : bool
-        Are some rows larger than others, as documents, libraries of reads or catchments are? The size of a row is what
-        was counted in its observed cells over what the columns' means predict for them, and factors tell what rows are
-        made of, not how large they are. A row of which nothing is observed has the size 1, the mean. With a few
-        columns, or where one holds much of all that is counted, a cell tells the size of its own row, and predictions
-        are too sure: False is better there, and a factor tells the size. A single column has no sizes.
+        Whether rows differ in size, as documents or libraries of reads do. The size of a row is the total of its
+        observed cells over what the means of the columns predict for them; it is an offset, so that factors describe
+        the composition of rows. A row without observed cells has the size 1. With a few columns, or where one column
+        holds most of the counts, predictions are overconfident: use False there, and the size becomes a factor. A
+        single column has no sizes.
     """
 
     noise: str = "view"
@@ -93,7 +93,7 @@ class Count(View):
         largest = int(np.argmax(shares))
         if self.size and len(shares) > 1 and shares[largest] > LARGE_SHARE:
             whose = f"view {name!r}: column {quoted(learned.features[largest])}"
-            what = f"{whose} holds {shares[largest]:.0%} of all that is counted, and so tells the size of its rows"
+            what = f"{whose} holds {percent(shares[largest])} of all counts, and so decides the size of its rows"
             logger.info("%s; Count(size=False) leaves sizes to the factors", what)
 
     def encode(self, frame: pd.DataFrame, name: str, coding: Coding, dtype: Any) -> CodedView:

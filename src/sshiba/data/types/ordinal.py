@@ -28,8 +28,8 @@ KINDS = ("number", "text", "category")
 class Ordinal(LabelledView):
     """Several columns of ordered levels: grades, answers from "never" to "daily", ordered categories.
 
-    A cell tells in which interval a latent x lies; the thresholds are the normal scores of how often each level and
-    those below it were seen. Levels are those seen in training.
+    A level is an interval of a latent x; the thresholds are the normal scores of the cumulative frequencies of the
+    levels. Levels are those seen in training.
 
     Parameters
     ----------
@@ -42,11 +42,10 @@ class Ordinal(LabelledView):
         One noise precision per column, or one for the view. That of a column of two levels, or fewer, is 1, the unit
         of x, and so is that of a view that has no others.
     guess : "median" or "mode"
-        The level that stands for all that are possible in predictions and filled cells: the median level, which
-        errs by the fewest levels, or the likeliest one, which is right most often.
+        What is predicted and filled in: the median level, which minimises the absolute error in levels, or the most
+        probable level, which is right most often.
     unseen : "missing" or "error"
-        What a level of new rows is that training never saw, even one between others: missing, with a warning, or
-        refused.
+        How a level that training never saw is read, even one between others: as missing, with a warning, or refused.
     """
 
     levels: Any = None

@@ -59,10 +59,10 @@ class Real(View):
     noise : "feature" or "view"
         One noise precision per feature, or one for the view (the paper's).
     limits : pair, or mapping of column to pair, optional
-        The lower and the upper limit of what could be measured, None where there is none: limits of detection, or times
-        that were still running. A value at a limit, or beyond it, is known only to lie there or farther out. In the
-        place of a number the name of another column of the view may stand, which has the limit of each row (missing:
-        none), and is then no feature. Predictions are of the quantity itself; `impute(beyond_limits=True)` also
+        The lower and the upper limit of what could be measured, None where there is none: limits of detection, or
+        censoring times. A value at a limit, or beyond it, is known only to lie there or farther out. The name of
+        another column of the view in place of a number means that this column has the limit of each row (missing:
+        none); it is then no feature. Predictions are of the quantity itself; `impute(beyond_limits=True)` also
         replaces values at a limit. With no training value at a limit the view is one without limits, in which new
         values beyond a limit count as that limit.
     margin : "log", "logit", "box-cox", "auto" or "normal", or mapping of column to one, optional
@@ -72,13 +72,13 @@ class Real(View):
         `score` has no density to count. Predictions come back in the units of the data; weights, biases and noise are
         those of the transformed column. `margins_` says what was chosen.
     guess : "mean" or "median"
-        What stands for all that is possible where a margin bends the scale: the mean, which has the smallest squared
-        error, or the median, which has the smallest absolute one.
+        What is predicted with a margin: the mean, which minimises the squared error, or the median, which minimises the
+        absolute error.
     kernel : str or callable, optional
-        Beside the view a twin of it in features of a kernel, so that other views may depend on it in bent ways: "rbf",
-        any other kernel of scikit-learn by its name, or a function of two rows. What was a row's value is then also its
-        likeness to some landmarks among the training rows. The twin shows only in `r2_` and the report, as "x (rbf)". A
-        model with a function cannot be saved.
+        Adds kernel features of the view, its "twin", so that other views may depend on it nonlinearly: "rbf", any other
+        kernel of scikit-learn by its name, or a function of two rows. The features are similarities to landmarks among
+        the training rows. The twin shows only in `r2_` and the report, as "x (rbf)". A model with a function cannot be
+        saved.
     kernel_params : mapping, optional
         Parameters of the kernel, of columns in standard deviations; without gamma the width is found on hidden cells.
     landmarks : int
