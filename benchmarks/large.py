@@ -261,7 +261,7 @@ def run_checks(folder: Path, max_memory: str) -> dict[str, Any]:
     jobs: dict[str, Callable[[], object]] = {
         "check": lambda: check(model, views),
         "stability": lambda: stability(model, views, n=3),
-        "tune": lambda: tune(model, views, {"n_components": [10, K]}, "x", n_folds=2),
+        "tune": lambda: tune(model, views, {"n_components": [10, K]}, "x", "cells", n_folds=2),
         "report": lambda: model.report(folder / "report.html", views),
     }
     found: dict[str, Any] = {"case": "checks"}

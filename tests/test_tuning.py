@@ -126,3 +126,8 @@ def test_configured_leaves_the_model_alone() -> None:
     other = configured(model, {"x": Real(), "kind": Categorical()}, {"kind.weight": 2.0, "n_components": 7})
     assert (other.n_components, other.views["kind"].weight) == (7, 2.0)
     assert (model.n_components, model.views["kind"].weight) == (5, 1.0)
+
+
+def test_the_only_view_cannot_be_predicted_from_others(views: dict) -> None:
+    with pytest.raises(ValueError, match=r"nothing is left to predict 'x' from.*hide='cells'"):
+        tune(SSHIBA(2), {"x": views["x"]}, {"n_components": [1, 2]}, "x")

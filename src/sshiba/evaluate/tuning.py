@@ -107,6 +107,8 @@ def tune(
     target = view_of(target, views) if split.columns else target
     if target not in views:
         raise ValueError(f"unknown target {target!r}; the views are {list(views)}.")
+    if hide == "rows" and len(views) == 1:
+        raise ValueError(f"nothing is left to predict {target!r} from, the only view. Give hide='cells'.")
     schema, data, index = read_in_memory(views, split.types, model.dtype, model.covariates, model.sample_groups)
     if scoring == "auc" and (not schema.types[target].has_probabilities or schema.codings[target].ordered):
         kind = type(schema.types[target]).__name__
