@@ -258,10 +258,11 @@ class SSHIBA(BaseEstimator):
         self
         """
         check_settings(self)
+        began = time.perf_counter()
         schema, data, index = self._read(views)
         warn_empty_rows({name: data[name] for name in schema.types}, index)
-        schema = self._with_twins(schema, data)
-        self._run(schema, data, index, None, (), None, checkpoint, checkpoint_minutes)
+        schema = self._with_twins(schema, data, began)
+        self._run(schema, data, index, began, None, (), None, checkpoint, checkpoint_minutes)
         most = self._most_components(schema)
         if self.n_components_ == most and self.fitted_.choice.keep == FEWEST:
             what = f"all {most} factors are in use, and more may fit better"
@@ -279,6 +280,7 @@ class SSHIBA(BaseEstimator):
         fit = fitted_of(self)
         check_settings(self)
         self._check_same_settings(fit)
+        began = time.perf_counter()
         schema, data, index = self._read_again(fit, views)
         stopped = [restart.interrupted for restart in fit.restarts]
         best = fit.best_restart
@@ -290,7 +292,7 @@ class SSHIBA(BaseEstimator):
             n_components = self._n_components(schema, len(index))
             start = StartingPoint(fit.posterior, n_components, tuple(fit.elbo_path.tolist()), fit.n_iter)
         if len(done) < self.n_init:
-            self._run(schema, data, index, start, done, fit, checkpoint, checkpoint_minutes)
+            self._run(schema, data, index, began, start, done, fit, checkpoint, checkpoint_minutes)
         return self
 
     def _settings(self) -> dict[str, Any]:
@@ -344,7 +346,7 @@ class SSHIBA(BaseEstimator):
     def _most_components(self, schema: Schema) -> int:
         return MOST_COMPONENTS + schema.n_kernel_features if self.n_components is None else self.n_components
 
-    def _with_twins(self, schema: Schema, data: Mapping[str, AnyView]) -> Schema:
+    def _with_twins(self, schema: Schema, data: Mapping[str, AnyView], began: float) -> Schema:
         """The schema with what was learned of the kernels of its views."""
         kernels = kernel_views(schema)
         if not kernels:
@@ -355,7 +357,7 @@ class SSHIBA(BaseEstimator):
             return learn_twins(schema, data, seed, None)
         candidates = self._candidates(schema)
         many = next((own for own in candidates if own.keep == ALL), candidates[0])
-        options = self._fit_options(schema, time.perf_counter())
+        options = self._fit_options(schema, began)
         here = "auto" if self.engine == "dask" else self.engine
         with FitBar(1, SHORT, "kernel") if self.verbose else nullcontext() as bar, ctrl_c() as stops:
             device = self._device_for([data[name] for name in kernels])
@@ -371,6 +373,7 @@ class SSHIBA(BaseEstimator):
         schema: Schema,
         data: dict[str, AnyView],
         index: pd.Index,
+        began: float,
         start: StartingPoint | None,
         before: Sequence[Restart],
         earlier: Fitted | None,
@@ -380,14 +383,13 @@ class SSHIBA(BaseEstimator):
         """The restarts that are not among `before`, the first of them from `start`; then what follows from the best."""
         if checkpoint is not None:
             check_place(checkpoint)
-        began = time.perf_counter()
         n_components = self._n_components(schema, len(index))
         limit = memory_limit(self.max_memory)
         coded = list(schema.with_twins(data, limit).values())
         root = seed_sequence(self.random_state)
         seeds = root.spawn(self.n_init)[len(before) :]
         if earlier is None:
-            search, end = self._search(schema, list(data.values()), n_components, root) or (None, None)
+            search, end = self._search(schema, list(data.values()), n_components, root, began) or (None, None)
             choice = search.choice if search is not None else self._without_search(schema, coded, len(index))
         else:
             search, choice = earlier.search, earlier.choice
@@ -482,7 +484,7 @@ class SSHIBA(BaseEstimator):
         return without_search(self._models(schema, n_rows), data, schema.model_spec(n_rows, Priors(), self.missing))
 
     def _search(
-        self, schema: Schema, data: Sequence[AnyView], n_components: int, root: np.random.SeedSequence
+        self, schema: Schema, data: Sequence[AnyView], n_components: int, root: np.random.SeedSequence, began: float
     ) -> tuple[Search, Posterior] | None:
         """Which of the candidates to fit, and the end of its fit to some of the rows; None where there is no choice, or
         none is wanted for such data.
@@ -508,7 +510,7 @@ class SSHIBA(BaseEstimator):
             raise ValueError("search needs all rows in memory, where they do not fit. Set search=None.")
         if self.search == "auto" and n_operations(in_memory, spec, n_components) > MOST_OPERATIONS:
             return None
-        options = self._fit_options(schema, time.perf_counter())
+        options = self._fit_options(schema, began)
         with FitBar(len(candidates), SHORT, "candidate") if self.verbose else nullcontext() as bar, ctrl_c() as stops:
             here = "auto" if self.engine == "dask" else self.engine  # short fits to few rows
             model = (n_components, options, seed, self.missing, here, self._device_for(data))

@@ -267,7 +267,7 @@ def run_search(
     try:
         for number, candidate in enumerate(candidates):
             few = candidate.keep == FEWEST
-            short = replace(options, max_iter=SHORT, tol=ROUGH * options.tol, trials=few, max_time=limit)
+            short = replace(options, max_iter=SHORT, tol=ROUGH * options.tol, trials=few)
 
             def watch(progress: Progress, number: int = number) -> None:
                 if callback is not None:
@@ -283,7 +283,9 @@ def run_search(
                     start = StartingPoint(first, n_components)
                 else:
                     start = StartingPoint(near[candidate.priors][place], n_components, is_near=True)
-                posterior = run(rows, start, short, watch, stop_requests=stop_requests).state.posterior
+                left = None if limit is None else began + limit - time.perf_counter()
+                in_time = replace(short, max_time=left)
+                posterior = run(rows, start, in_time, watch, stop_requests=stop_requests).state.posterior
                 check()
                 found.append((judge(posterior, rows.spec, fold, check, add_twins), posterior))
             if not few:
