@@ -24,8 +24,9 @@ from samples import BITS, LABELS, NUMBERS, N, frame
 
 from sshiba import SSHIBA, ModelFileError, Real, load
 from sshiba.cli.terminal import Expectation
+from sshiba.engines.protocol import Z_TOL
 from sshiba.files.writing import write
-from sshiba.fitted import kernel_choice, search
+from sshiba.fitted import fitted, kernel_choice, search
 from sshiba.fitted.search import Candidate
 from sshiba.fitting import restarts
 from sshiba.paper.experiment_cells import write_whole
@@ -284,3 +285,16 @@ def test_short_fits_and_kernels_are_part_of_max_time(monkeypatch: pytest.MonkeyP
         assert np.ptp(until) < 0.5 * np.ptp(when)
     for when, until in calls["fit"]:
         assert until - 6000 < 0.5 * when
+
+
+def test_factors_are_inferred_roughly_once_max_time_is_over(monkeypatch: pytest.MonkeyPatch) -> None:
+    """To settle them all took longer than the sweeps."""
+    found: list[float] = []
+    own = fitted.infer_factors
+    monkeypatch.setattr(fitted, "infer_factors", lambda *given: found.append(given[-1]) or own(*given))
+    views = {"x": NUMBERS, "bits": BITS}
+    fit(views)
+    short = fit(views, max_time=0.0)
+    assert found[0] == Z_TOL
+    assert found[1] > 1e4 * Z_TOL
+    assert np.isfinite(short.factors_).all()

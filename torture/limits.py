@@ -35,7 +35,7 @@ class Work:
     do : it
     memory : bytes, beyond what the process has before it
     whole_memory : bytes of the process, all in all
-    seconds : of the clock
+    seconds : of the processor, since other programs run, too
     """
 
     do: Callable[[], Any]
@@ -127,10 +127,16 @@ def memory_of_trials_and_intervals(folder: Path) -> Work:
     return Work(lambda: model(n_components=10, max_memory="250MB", max_iter=60).fit({"x": path}), memory=250 * MB)
 
 
+def candidates() -> list[Any]:
+    from sshiba import Candidate
+
+    return [Candidate(), Candidate(keep="all")]
+
+
 @case_of
 def memory_of_a_search(folder: Path) -> Work:
     views = {"x": numbers(20_000, 40, 0.1), "y": numbers(20_000, 20, 0.1, 1)}
-    return Work(lambda: model(search="auto", max_memory="200MB", max_iter=20).fit(views), memory=200 * MB)
+    return Work(lambda: model(search=candidates(), max_memory="200MB", max_iter=20).fit(views), memory=200 * MB)
 
 
 @case_of
@@ -168,8 +174,8 @@ def memory_of_a_report(folder: Path) -> Work:
 
 # ------------------------------------------------------------------------------------------------------ max_time
 
-LATE = 1.5  # times what was allowed, and a moment: other programs run, too
-MOMENT = 3.0
+LATE = 1.5  # times what was allowed: the sweep that is under way ends, and what follows from the last is found
+MOMENT = 2.0
 
 
 def in_time(do: Callable[[], Any], seconds: float) -> Work:
@@ -191,7 +197,7 @@ def time_of_restarts(folder: Path) -> Work:
 @case_of
 def time_of_a_search(folder: Path) -> Work:
     views = {"x": numbers(1_500, 300, 0.1), "y": numbers(1_500, 50, 0.1, 1) > 0}
-    return in_time(lambda: model(n_components=40, search="auto", max_time=4).fit(views), 4)
+    return in_time(lambda: model(n_components=40, search=candidates(), max_time=4).fit(views), 4)
 
 
 @case_of
@@ -206,7 +212,8 @@ def time_of_a_kernel_choice(folder: Path) -> Work:
 @case_of
 def time_of_sharpness(folder: Path) -> Work:
     rng = np.random.default_rng(0)
-    labels = {f"y{i}": rng.integers(0, 60, 3_000).astype(str) for i in range(4)}
+    names = np.array([f"class {i}" for i in range(60)])
+    labels = {f"y{i}": names[rng.integers(0, 60, 3_000)] for i in range(4)}
     views = {"x": numbers(3_000, 30), **labels}
     return in_time(lambda: model(max_time=4).fit(views), 4)
 
@@ -408,9 +415,9 @@ def alone(number: int, folder: str) -> None:
     model(max_iter=2).fit({"x": numbers(50, 3, 0.1)})  # what is compiled and imported once is no matter of this case
     before = memory_now("VmRSS")
     Path("/proc/self/clear_refs").write_text("5")  # the peak begins anew
-    began = time.perf_counter()
+    began = time.process_time()
     work.do()
-    seconds, peak = time.perf_counter() - began, memory_now("VmHWM")
+    seconds, peak = time.process_time() - began, memory_now("VmHWM")
     took = {"memory": peak - before, "whole_memory": peak, "seconds": seconds}
     limits = {name: getattr(work, name) for name in took}
     print("\n" + json.dumps({"took": took, "limits": limits}))

@@ -34,6 +34,7 @@ from .data.reading import read_training, warn_empty_rows
 from .data.schema import Schema
 from .data.types import View
 from .engines import Rows, make_rows
+from .engines.protocol import Z_TOL
 from .files.atomic import check_place
 from .files.model_file import ModelFileError, load_model, save_model
 from .files.mofa import write_mofa
@@ -72,6 +73,7 @@ logger = logging.getLogger("sshiba")
 
 MOST_COMPONENTS = 50  # where nothing else is said
 DATA = {"views": UNUSED}  # the data of a method, not metadata that a pipeline hands on
+ROUGH = 1e-2  # change of a factor at which the inference of the training rows ends, once `max_time` is over
 SHARPNESS_SHARE = 0.1  # of the time of a fit: the most that finding the sharpness may take where time is limited
 
 
@@ -135,7 +137,7 @@ class SSHIBA(BaseEstimator):
     callback : callable, optional
         Called with a `Progress` after each sweep; where restarts run in parallel, after each restart.
     max_time : float, optional
-        Seconds for the whole fit.
+        Seconds for the whole fit. Where they end it, `factors_` are inferred roughly; `transform` is as exact as ever.
     max_memory : str or float, optional
         What the fit may take of memory, beyond what the process has already: "4GB", "500MiB" or 4e9; by default 60 %
         of what the machine has free. Views that do not fit are read again in each sweep, and q(x) of labels goes to a
@@ -412,8 +414,9 @@ class SSHIBA(BaseEstimator):
             exact_rows = rows_of("exact")
 
         def keep(restarts: Restarts) -> None:
-            fit = make_fitted(schema, rows, restarts, index, self._settings(), choice, search, earlier, exact_rows)
-            self._keep(fit)
+            late = self.max_time is not None and time.perf_counter() - began > self.max_time
+            found = (schema, rows, restarts, index, self._settings(), choice, search, earlier, exact_rows)
+            self._keep(make_fitted(*found, z_tol=ROUGH if late else Z_TOL))
 
         def save(restarts: Restarts) -> None:
             keep(restarts)
