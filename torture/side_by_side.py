@@ -27,6 +27,11 @@ from .runner import ROOT, Suite, demand, main
 
 EXTRAS = ("numba", "matplotlib", "plotly", "mudata", "anndata", "h5py", "pyarrow", "openpyxl", "torch", "dask")
 EXTRAS += ("distributed", "polars", "zarr", "psutil")
+HIDING = """
+from importlib.machinery import PathFinder
+find = PathFinder.find_spec
+PathFinder.find_spec = lambda name, *where: None if name.split(".")[0] in {extras!r} else find(name, *where)
+"""
 COMMA = "de_DE.UTF-8"
 Case = Callable[[], str]
 CASES: dict[str, Case] = {}
@@ -202,13 +207,13 @@ def random_hashes() -> str:
 @case_of
 def without_any_extra() -> str:
     """As if none were installed; compiled code rounds otherwise, so the bits are others."""
-    before = f"import sys; sys.modules.update(dict.fromkeys({EXTRAS!r})); "
+    before = HIDING.format(extras=EXTRAS)
     found = json.loads(answer_of([sys.executable, "-c", before + ASKED]))
     demand(len(found) == 2, "no answers")
     with tempfile.TemporaryDirectory() as name:
         np.savetxt(Path(name, "x.csv"), views(0)["x"], delimiter=",", header="a,b,c,d,e,f", comments="")
         for words in (["fit", "x.csv", "-o", "m.sshiba"], ["impute", "x.csv", "--model", "m.sshiba", "-o", "o.csv"]):
-            line = f"{before} from sshiba.cli import app; app({words!r})"
+            line = f"{before}from sshiba.cli import app; app({words!r})"
             ended = said(Path(name), [sys.executable, "-c", line])
             demand(ended.returncode == 0, f"{words[0]}: {ended.stderr[-400:]}")
     return "same kind"
@@ -236,7 +241,7 @@ def decimal_comma() -> str:
         np.savetxt(Path(folder, "x.csv"), views(0)["x"], delimiter=",", header="a,b,c,d,e,f", comments="")
         filled = []
         for variables, first in (({}, ""), (more, before)):
-            line = f"{first} from sshiba.cli import app; app(['impute', 'x.csv', '-o', 'o.csv', '--force'])"
+            line = f"{first}from sshiba.cli import app; app(['impute', 'x.csv', '-o', 'o.csv', '--force'])"
             ended = said(Path(folder), [sys.executable, "-c", line], variables)
             demand(ended.returncode == 0, ended.stderr[-400:])
             filled.append(Path(folder, "o.csv").read_bytes())
