@@ -2,11 +2,15 @@
 
 import os
 import time
+from concurrent.futures import ThreadPoolExecutor
 from importlib import import_module
 from pathlib import Path
 
 import pytest
 
+import torture
+from torture import limits, side_by_side
+from torture.__main__ import SHARES
 from torture.runner import FAILED, Kept, Result, Suite, attempt, run, run_kept, summary
 
 SAMPLES = {"inputs": 30, "commands": 8, "strangers": 40, "bounds": 6}
@@ -21,10 +25,30 @@ def test_a_sample_of_each_suite(name: str) -> None:
     assert failed == []
 
 
+def test_every_suite_has_its_share_of_the_time() -> None:
+    suites = {path.stem for path in Path(torture.__file__).parent.glob("*.py") if "SUITE = Suite(" in path.read_text()}
+    assert set(SHARES) == suites
+    assert sum(SHARES.values()) == pytest.approx(1)
+
+
+def test_a_sample_of_limits_in_this_process(tmp_path: Path) -> None:
+    """Their memory is measured in processes of their own, which take longer."""
+    limits.names_with_quotes_newlines_and_emoji(tmp_path).do()
+
+
+@pytest.mark.filterwarnings("ignore:The bound still rose")  # filters of warnings are those of all threads
+def test_a_sample_of_work_side_by_side() -> None:
+    assert side_by_side.one_model_in_many_threads() == "same"
+    with ThreadPoolExecutor(2) as pool:
+        first, second = pool.map(side_by_side.work, [1, 1])
+    assert first == second
+
+
 @pytest.mark.slow
-def test_a_sample_of_what_is_killed() -> None:
-    suite = import_module("torture.killed").SUITE
-    assert [result for seed in range(8) if (result := attempt(suite, seed)).outcome == FAILED] == []
+@pytest.mark.parametrize("name", ["killed", "side_by_side"])
+def test_a_sample_in_processes_of_their_own(name: str) -> None:
+    suite = import_module(f"torture.{name}").SUITE
+    assert [result for seed in range(6) if (result := attempt(suite, seed)).outcome == FAILED] == []
 
 
 def broken(seed: int) -> str:

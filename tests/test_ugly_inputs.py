@@ -1,9 +1,15 @@
 """What the suites of torture/ found, each with the smallest data that show it."""
 
 import base64
+import gc
 import hashlib
 import json
+import os
 import re
+import resource
+import signal
+import sys
+import time
 import warnings
 from pathlib import Path
 from typing import Any
@@ -12,10 +18,18 @@ import numpy as np
 import pandas as pd
 import pytest
 from commands import sshiba
+from large_cases import run
 from safetensors.numpy import save as save_arrays
 from samples import BITS, LABELS, NUMBERS, N, frame
 
 from sshiba import SSHIBA, ModelFileError, Real, load
+from sshiba.cli.terminal import Expectation
+from sshiba.engines.protocol import Z_TOL
+from sshiba.files.writing import write
+from sshiba.fitted import fitted, kernel_choice, search
+from sshiba.fitted.search import Candidate
+from sshiba.fitting import restarts
+from sshiba.paper.experiment_cells import write_whole
 from torture.strangers import ARRAYS, JSON, packed, whole
 
 FEW = {"max_iter": 5, "search": None, "random_state": 0}
@@ -191,3 +205,96 @@ def test_a_loaded_model_answers_to_the_last_bit(tmp_path: Path) -> None:
     (tmp_path / "m.sshiba").write_bytes(raw)
     given = {name: views[name] for name in ("x", "k", "batch")}
     np.testing.assert_array_equal(load(tmp_path / "m.sshiba").transform(given), model.transform(given))
+
+
+# ----------------------------------------------------------------------------------- killed, limited, side by side
+
+
+def test_rights_of_files_need_no_change_of_the_umask(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """It is that of all threads: two that asked for it at a time left the process without any."""
+    mask = os.umask(0o027)
+    try:
+        with monkeypatch.context() as patched:
+            patched.delattr(os, "umask")
+            write(frame(), str(tmp_path / "out.csv"))
+        assert (tmp_path / "out.csv").stat().st_mode & 0o777 == 0o640
+    finally:
+        os.umask(mask)
+    assert os.listdir(tmp_path) == ["out.csv"]
+
+
+def test_sigterm_ends_a_fit_as_ctrl_c_does(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    frame().to_csv(tmp_path / "x.csv", index_label="id")
+    ends = [lambda: os.kill(os.getpid(), signal.SIGTERM)]
+    monkeypatch.setattr(Expectation, "__call__", lambda *_: ends.pop()() if ends else None)
+    words = ["fit", tmp_path / "x.csv", "--index", "id", "--components", 2, "--keep", "all"]
+    result = run(*words, "-o", tmp_path / "m.sshiba")
+    assert result.exit_code == 1, result.output
+    assert "--resume" in result.output
+    assert load(tmp_path / "m.sshiba").inits_["interrupted"].all()
+    assert signal.getsignal(signal.SIGTERM) is signal.SIG_DFL
+
+
+def test_a_workbook_on_a_full_disk_is_an_error_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The zip was closed again when it was let go, which said so on standard error."""
+    again: list[Any] = []
+    monkeypatch.setattr(sys, "unraisablehook", again.append)
+    limits, handler = resource.getrlimit(resource.RLIMIT_FSIZE), signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (1024, limits[1]))
+    try:
+        with pytest.raises(OSError, match="File too large"):
+            write(frame(), str(tmp_path / "out.xlsx"))
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, limits)
+        signal.signal(signal.SIGXFSZ, handler)
+    gc.collect()
+    assert again == []
+    assert os.listdir(tmp_path) == []
+
+
+def test_what_reproduce_writes_leaves_no_half(tmp_path: Path) -> None:
+    (tmp_path / "index.html").mkdir()
+    with pytest.raises(IsADirectoryError):
+        write_whole(tmp_path / "index.html", b"page")
+    assert os.listdir(tmp_path) == ["index.html"]
+
+
+def test_short_fits_and_kernels_are_part_of_max_time(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each of them had the time of all, and the choice of kernels was not counted at all."""
+    calls: dict[str, list[tuple[float, float]]] = {"kernel": [], "search": [], "fit": []}  # when, and until when
+    began = time.perf_counter()
+    for name, module in (("kernel", kernel_choice), ("search", search), ("fit", restarts)):
+
+        def timed(
+            rows: Any, start: Any, options: Any, *more: Any, own: Any = module.run, to: Any = calls[name], **named
+        ):
+            now = time.perf_counter() - began
+            to.append((now, now + options.max_time))
+            return own(rows, start, options, *more, **named)
+
+        monkeypatch.setattr(module, "run", timed)
+        monkeypatch.setattr(module, "SHORT", 20, raising=False)
+    rng = np.random.default_rng(0)
+    x = rng.standard_normal((50, 3))
+    views = {"x": x, "y": x @ rng.standard_normal((3, 3)) + rng.standard_normal((50, 3))}
+    several = [Candidate(), Candidate(keep="all")]
+    fit(views, views={"x": Real(kernel="rbf", landmarks=5)}, max_time=6000.0, search=several)
+    for name in ("kernel", "search"):
+        when, until = np.transpose(calls[name])
+        assert len(when) > 1
+        assert np.ptp(until) < 0.5 * np.ptp(when)
+    for when, until in calls["fit"]:
+        assert until - 6000 < 0.5 * when
+
+
+def test_factors_are_inferred_roughly_once_max_time_is_over(monkeypatch: pytest.MonkeyPatch) -> None:
+    """To settle them all took longer than the sweeps."""
+    found: list[float] = []
+    own = fitted.infer_factors
+    monkeypatch.setattr(fitted, "infer_factors", lambda *given: found.append(given[-1]) or own(*given))
+    views = {"x": NUMBERS, "bits": BITS}
+    fit(views)
+    short = fit(views, max_time=0.0)
+    assert found[0] == Z_TOL
+    assert found[1] > 1e4 * Z_TOL
+    assert np.isfinite(short.factors_).all()

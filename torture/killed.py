@@ -1,14 +1,18 @@
-"""Commands killed at random moments: never half a file, never a lost checkpoint, and the same bound in the end."""
+"""Commands killed at random moments, on full disks, with files that change: never half a file, nothing lost."""
 
 from __future__ import annotations
 
+import json
 import os
+import shutil
 import signal
 import subprocess
-import sys
 import tempfile
 import time
 import warnings
+from collections.abc import Callable
+from contextlib import suppress
+from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 
@@ -17,135 +21,216 @@ import pandas as pd
 
 from sshiba import load
 
-from .runner import ROOT, Suite, demand, main
+from .harm import changed, closed_pipe, full_disk, read_only
+from .processes import ROOT_OUT, cluster, end, run, start
+from .runner import Suite, demand, fingerprint, main
 from .ugly_views import Rng, pick
 
 SAME_BOUND = 1e-6  # relative
 FIT = ["--components", "4", "--index", "id"]
-ENVIRONMENT = {**os.environ, "PYTHONPATH": str(ROOT / "src"), "OMP_NUM_THREADS": "1"}
+SAVING = "import sys; from sshiba import load; model = load('whole.sshiba')\nwhile True: model.save('m.sshiba')"
+# The cells of one experiment that take no time, on faces that are noise.
+REPRODUCING = """
+from sshiba.paper import multiview
+multiview.METHODS = {name: multiview.METHODS[name] for name in ("SSHIBA, paper's settings", "CCA", "ridge")}
+from sshiba.cli import app
+app(["reproduce", "multiview", "--quick", "--jobs", "1", "--out", "results"])
+"""
+SLOWNESS = {"impute": 0.7, "long impute": 1.3, "report": 0.8, "reproduce": 1.5, "save": 0.8, "cluster": 1.5}
+
+
+@dataclass(frozen=True)
+class Scene:
+    """A folder with data and a model; the bound of the model, and the seconds that its fit took."""
+
+    folder: Path
+    bound: float
+    seconds: float
 
 
 @cache
-def prepared() -> tuple[Path, float, float]:
-    """A folder with data and a model, its bound, and how long the fit takes."""
-    folder = Path(tempfile.mkdtemp(prefix="torture-"))
+def prepared() -> Scene:
+    """Made once for a state of the sources, by whichever process is first."""
+    place = ROOT_OUT / fingerprint() / "killed"
+    if not place.exists():
+        place.parent.mkdir(parents=True, exist_ok=True)
+        folder = Path(tempfile.mkdtemp(prefix="killed-", dir=place.parent))
+        make_files(folder)
+        with suppress(OSError):  # another one was first
+            folder.rename(place)
+    return Scene(place, **json.loads((place / "facts.json").read_text()))
+
+
+def make_files(folder: Path) -> None:
     rng = np.random.default_rng(0)
-    z = rng.standard_normal((3000, 3))
-    x = z @ rng.standard_normal((3, 12)) + rng.standard_normal((3000, 12))
+    z = rng.standard_normal((1500, 3))
+    x = z @ rng.standard_normal((3, 12)) + rng.standard_normal((1500, 12))
     x[rng.random(x.shape) < 0.1] = np.nan
-    frame = pd.DataFrame(
-        x, columns=[f"c{j}" for j in range(12)], index=pd.Index([f"r{i}" for i in range(3000)], name="id")
-    )
-    frame.to_csv(folder / "data.csv")
+    names = [f"c{j}" for j in range(12)]
+    for name, rows in (("data.csv", x), ("long.csv", np.tile(x.round(3), (60, 1)))):
+        index = pd.Index([f"r{i}" for i in range(len(rows))], name="id")
+        pd.DataFrame(rows, columns=names, index=index).to_csv(folder / name)
+    pd.read_csv(folder / "long.csv", index_col="id").to_parquet(folder / "long.parquet")
+    np.save(folder / "long.npy", np.tile(x, (60, 1)))
+    person = np.arange(90) % 3
+    attributes = (person[:, None] == np.arange(12) % 3).astype(np.uint8)
+    faces = {"X": rng.integers(0, 255, (90, 2400)), "y": person, "class_names": np.array(["A", "B", "C"])}
+    np.savez(folder / "lfw7_60x40.npz", **faces, attr=attributes, attr_names=np.array(list("abcdefghijkl")))
     began = time.perf_counter()
     demand(run(folder, "fit", "data.csv", *FIT, "-o", "whole.sshiba") == 0, "the fit itself fails")
-    return folder, load(folder / "whole.sshiba").elbo_, time.perf_counter() - began
+    facts = {"bound": load(folder / "whole.sshiba").elbo_, "seconds": time.perf_counter() - began}
+    demand(run(folder, "fit", "long.npy", "--components", "4", "--max-time", "3", "-o", "array.sshiba") == 0, "so, too")
+    (folder / "facts.json").write_text(json.dumps(facts))
 
 
-def start(folder: Path, *words: str) -> subprocess.Popen:
-    line = [sys.executable, "-m", "sshiba.cli", *words]
-    return subprocess.Popen(line, cwd=folder, env=ENVIRONMENT, stderr=subprocess.DEVNULL, stdout=subprocess.DEVNULL)
-
-
-def run(folder: Path, *words: str) -> int:
-    return start(folder, *words).wait(timeout=300)
-
-
-def kill(rng: Rng, seconds: float, folder: Path, *words: str) -> int:
+def kill(rng: Rng, seconds: float, process: subprocess.Popen) -> int:
     """End it after a random time, or let it end; the exit code."""
-    process = start(folder, *words)
-    try:
-        process.wait(timeout=float(rng.uniform(0.2, 1.1)) * seconds)
-    except subprocess.TimeoutExpired:
-        process.send_signal(pick(rng, [signal.SIGKILL, signal.SIGKILL, signal.SIGTERM]))
-        process.wait(timeout=60)
-    return process.returncode
+    return end(process, float(rng.uniform(0.25, 1.1)) * seconds, pick(rng, [signal.SIGKILL, signal.SIGTERM]))
+
+
+def outcome(what: str, code: int) -> str:
+    return f"{what} {'done' if code == 0 else 'terminated' if code in (1, -signal.SIGTERM) else 'killed'}"
+
+
+def no_litter(folder: Path, code: int, what: str) -> None:
+    """Only what was killed without a word may leave the beginnings of a file, under a name that is no file's."""
+    left = [path.name for path in folder.rglob("*") if path.name.startswith(".") or path.suffix == ".part"]
+    demand(code == -signal.SIGKILL or not left, f"{what}: exit code {code}, and {left} are left")
+
+
+# ------------------------------------------------------------------------------------------------- what is killed
+
+
+def fitted(rng: Rng, scene: Scene, what: str) -> str:
+    """The checkpoint is whole at any time, and goes on to where an undisturbed fit ends."""
+    path = scene.folder / "m.sshiba"
+    words = ["fit", "data.csv", *FIT, "-o", path.name, "--checkpoint", "0"]
+    if what == "fit":
+        return gone_on(scene, kill(rng, scene.seconds, start(scene.folder, *words)), what)
+    with cluster() as (address, pids):
+        here = ["--scheduler", address]
+        process = start(scene.folder, *words, *here)
+        if rng.random() < 0.5:
+            time.sleep(float(rng.uniform(0.3, 1.0)) * SLOWNESS[what] * scene.seconds)
+            os.kill(pick(rng, pids), signal.SIGKILL)  # a worker is lost
+            code = process.wait(timeout=120)
+            demand(code == 0, f"a worker was lost, and the fit ended: exit code {code}")
+            gone_on(scene, code, what, here)
+            return "a worker lost"
+        return gone_on(scene, kill(rng, SLOWNESS[what] * scene.seconds, process), what, here)
+
+
+def gone_on(scene: Scene, code: int, what: str, where: list[str] | None = None) -> str:
+    path = scene.folder / "m.sshiba"
+    demand(code in (0, 1, -signal.SIGKILL, -signal.SIGTERM), f"{what}: exit code {code}")
+    no_litter(scene.folder, code, what)
+    if not path.exists():
+        demand(code != 0, "done, and no model")
+        return f"{what} killed before the first checkpoint"
+    with warnings.catch_warnings(action="ignore"):
+        load(path)
+    words = ["fit", "data.csv", "--index", "id", "--resume", path.name]
+    demand(run(scene.folder, *words, *(where or [])) == 0, "cannot go on from a checkpoint")
+    found = load(path).elbo_
+    gap = abs(found - scene.bound) / abs(scene.bound)
+    demand(gap < SAME_BOUND, f"went on to the bound {found!r}, alone it is {scene.bound!r}")
+    return outcome(what, code)
+
+
+def written(rng: Rng, scene: Scene, what: str) -> str:
+    """An older file stays whole until the new one takes its place."""
+    name = "out.html" if what == "report" else "out.csv"
+    (scene.folder / name).write_text("the old file")
+    long = ["--max-memory", "64MB"]
+    words = {
+        "impute": ["impute", "data.csv", "--index", "id", "--model", "whole.sshiba"],
+        "long impute": ["impute", "long.csv", "--index", "id", "--model", "whole.sshiba", *long],
+        "report": ["report", "whole.sshiba"],
+    }[what]
+    code = kill(rng, SLOWNESS[what] * scene.seconds, start(scene.folder, *words, "-o", name, "--force"))
+    text = (scene.folder / name).read_text(encoding="utf-8")
+    n_lines = {"impute": 1501, "long impute": 90_001}.get(what)
+    whole = text.count("\n") == n_lines and text.endswith("\n") if n_lines else text.rstrip().endswith("</html>")
+    demand(text == "the old file" or whole, f"half a file: {len(text)} characters")
+    demand(code != 0 or whole, "done, and nothing is written")
+    demand(code in (0, 1, -signal.SIGKILL, -signal.SIGTERM), f"{what}: exit code {code}")
+    no_litter(scene.folder, code, what)
+    return outcome(what, code)
+
+
+def saved(rng: Rng, scene: Scene, what: str) -> str:
+    """A model saved again and again."""
+    (scene.folder / "m.sshiba").write_bytes((scene.folder / "whole.sshiba").read_bytes())
+    process = start(scene.folder, "-c", SAVING, program=())
+    end(process, float(rng.uniform(0.6, 1.1)) * SLOWNESS[what] * scene.seconds, signal.SIGKILL)
+    demand(load(scene.folder / "m.sshiba").elbo_ == scene.bound, "another model")
+    return what
+
+
+def cells_of(folder: Path) -> dict[str, tuple[int, dict]]:
+    """Cells that are stored: when they were written, and what they say but for their seconds."""
+    found = {}
+    for path in (folder / "results" / "cells").rglob("*.json"):
+        numbers = json.loads(path.read_text())["numbers"]
+        found[path.stem] = path.stat().st_mtime_ns, {**numbers, "seconds": 0}
+    return found
+
+
+@cache
+def all_cells() -> dict[str, dict]:
+    with tempfile.TemporaryDirectory() as name:
+        begin_reproducing(Path(name), prepared().folder).wait(timeout=200)
+        return {cell: numbers for cell, (_, numbers) in cells_of(Path(name)).items()}
+
+
+def begin_reproducing(folder: Path, data: Path) -> subprocess.Popen:
+    return start(folder, "-c", REPRODUCING, program=(), more={"SSHIBA_DATA": str(data)})
+
+
+def reproduced(rng: Rng, scene: Scene, what: str) -> str:
+    """What is stored is whole and not done again; the rest is done, and says the same."""
+    expected = all_cells()
+    process = begin_reproducing(scene.folder, scene.folder)
+    code = kill(rng, SLOWNESS[what] * scene.seconds, process)
+    before = cells_of(scene.folder)
+    page = scene.folder / "results" / "index.html"
+    demand(not page.exists() or page.read_text().rstrip().endswith("</html>"), "half a page")
+    demand(begin_reproducing(scene.folder, scene.folder).wait(timeout=200) == 0, "cannot go on")
+    after = cells_of(scene.folder)
+    demand(all(after[cell] == before[cell] for cell in before), "a cell was done again")
+    demand({cell: numbers for cell, (_, numbers) in after.items()} == expected, "other numbers than undisturbed")
+    demand(page.read_text().rstrip().endswith("</html>"), "no page")
+    return outcome(what, code)
+
+
+CASES: dict[str, Callable[[Rng, Scene, str], str]] = {
+    "fit": fitted,
+    "impute": written,
+    "long impute": written,
+    "report": written,
+    "save": saved,
+    "reproduce": reproduced,
+    "cluster": fitted,
+    "full disk": full_disk,
+    "read-only": read_only,
+    "pipe": closed_pipe,
+    "changed": changed,
+}
+OFTEN = [*["fit", "long impute", "full disk", "changed"] * 2, *CASES]
 
 
 def case(seed: int) -> str:
     rng = np.random.default_rng([5, seed])
-    source, bound, seconds = prepared()
+    scene = prepared()
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
-        for file in ("data.csv", "whole.sshiba"):
-            os.symlink(source / file, folder / file)
-        what = pick(rng, ["fit", "fit", "impute", "report", "full disk", "read-only", "pipe"])
-        return {"fit": fitted, "full disk": full_disk, "read-only": read_only, "pipe": closed_pipe}.get(what, written)(
-            rng, folder, what, bound, seconds
-        )
-
-
-def fitted(rng: Rng, folder: Path, what: str, bound: float, seconds: float) -> str:
-    """The checkpoint is whole at any time, and goes on to where an undisturbed fit ends."""
-    path = folder / "m.sshiba"
-    code = kill(rng, seconds, folder, "fit", "data.csv", *FIT, "-o", path.name, "--checkpoint", "0")
-    if not path.exists():
-        demand(code != 0, "done, and no model")
-        return "killed before the first checkpoint"
-    load(path)
-    demand(
-        run(folder, "fit", "data.csv", "--index", "id", "--resume", path.name) == 0, "cannot go on from a checkpoint"
-    )
-    with warnings.catch_warnings(action="ignore"):
-        found = load(path).elbo_
-    demand(abs(found - bound) < SAME_BOUND * abs(bound), f"went on to the bound {found!r}, alone it is {bound!r}")
-    return "fit done" if code == 0 else "fit killed, and gone on"
-
-
-def written(rng: Rng, folder: Path, what: str, bound: float, seconds: float) -> str:
-    """An older file stays whole until the new one takes its place."""
-    name = "out.csv" if what == "impute" else "out.html"
-    (folder / name).write_text("the old file")
-    words = ["impute", "data.csv", "--model", "whole.sshiba"] if what == "impute" else ["report", "whole.sshiba"]
-    code = kill(
-        rng, 0.6 * seconds, folder, *words, *(["--index", "id"] if what == "impute" else []), "-o", name, "--force"
-    )
-    text = (folder / name).read_text(encoding="utf-8")
-    if what == "impute":
-        whole = text.count("\n") == 3001 and text.endswith("\n")
-    else:
-        whole = text.rstrip().endswith("</html>")
-    demand(text == "the old file" or whole, f"half a file: {len(text)} characters")
-    demand(code != 0 or whole, "done, and nothing is written")
-    return f"{what} {'done' if code == 0 else 'killed'}"
-
-
-def full_disk(rng: Rng, folder: Path, what: str, bound: float, seconds: float) -> str:
-    """A limit on the size of files stands for a disk without room, which needs no rights to be had."""
-    limit = int(rng.integers(1, 60)) * 1024
-    (folder / "out.csv").write_text("the old file")
-    line = "import resource, signal, sys; signal.signal(signal.SIGXFSZ, signal.SIG_IGN); "
-    line += f"resource.setrlimit(resource.RLIMIT_FSIZE, ({limit}, {limit})); "
-    line += "sys.argv = ['sshiba', *sys.argv[1:]]; from sshiba.cli import app; app()"
-    words = ["impute", "data.csv", "--index", "id", "--model", "whole.sshiba", "-o", "out.csv", "--force"]
-    done = subprocess.run(
-        [sys.executable, "-c", line, *words], cwd=folder, env=ENVIRONMENT, capture_output=True, text=True, timeout=120
-    )
-    demand(done.returncode == 2, f"exit code {done.returncode}: {done.stderr[-300:]}")
-    demand("Traceback" not in done.stderr, done.stderr[-300:])
-    demand((folder / "out.csv").read_text() == "the old file", "half a file on a full disk")
-    demand(not [path for path in folder.iterdir() if path.name.startswith(".out")], "something was left on a full disk")
-    return what
-
-
-def read_only(rng: Rng, folder: Path, what: str, bound: float, seconds: float) -> str:
-    """The folder of processes, into which nobody can write."""
-    done = subprocess.run(
-        [sys.executable, "-m", "sshiba.cli", "export", "whole.sshiba", "-o", "/proc/none"],
-        **{"cwd": folder, "env": ENVIRONMENT, "capture_output": True, "text": True, "timeout": 120},
-    )
-    demand(
-        done.returncode == 2 and "Traceback" not in done.stderr, f"exit code {done.returncode}: {done.stderr[-300:]}"
-    )
-    return what
-
-
-def closed_pipe(rng: Rng, folder: Path, what: str, bound: float, seconds: float) -> str:
-    line = f"'{sys.executable}' -m sshiba.cli impute data.csv --index id --model whole.sshiba -o - | head -n 2"
-    done = subprocess.run(line, shell=True, cwd=folder, env=ENVIRONMENT, capture_output=True, text=True, timeout=120)
-    demand(len(done.stdout.splitlines()) == 2, f"said {done.stdout[:100]!r}")
-    demand("Traceback" not in done.stderr and "Error" not in done.stderr, done.stderr[-300:])
-    return what
+        for file in scene.folder.iterdir():
+            if file.suffix in (".csv", ".npy", ".parquet"):
+                shutil.copyfile(file, folder / file.name)
+            else:
+                os.symlink(file, folder / file.name)
+        what = pick(rng, OFTEN)
+        return CASES[what](rng, Scene(folder, scene.bound, scene.seconds), what)
 
 
 SUITE = Suite("killed", case, 200, prepared, seconds=300)

@@ -107,7 +107,7 @@ class SSHIBA(BaseEstimator):
     callback : callable, optional
         Called with a `Progress` after each sweep; where restarts run in parallel, after each restart.
     max_time : float, optional
-        Seconds for the whole fit.
+        Seconds for the whole fit. Where they end it, `factors_` are inferred roughly; `transform` is as exact as ever.
     max_memory : str or float, optional
         What the fit may take of memory, beyond what the process has already: "4GB", "500MiB" or 4e9; by default 60 %
         of what the machine has free. Views that do not fit are read again in each sweep, and q(x) of labels goes to a

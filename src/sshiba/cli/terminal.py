@@ -5,7 +5,9 @@ from __future__ import annotations
 import logging
 import os
 import re
+import signal
 import sys
+import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
@@ -105,10 +107,24 @@ def say(words: str) -> None:
 
 
 @contextmanager
+def sigterm_as_ctrl_c() -> Iterator[None]:
+    """What a batch system sends before it kills: a fit saves its best state, and no half of a file is left."""
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+    before = signal.signal(signal.SIGTERM, lambda *_: signal.raise_signal(signal.SIGINT))
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGTERM, before or signal.SIG_DFL)
+
+
+@contextmanager
 def plain_errors(debugging: bool = False) -> Iterator[None]:
     """Errors that users can correct in one line, exit code 2; any other is a bug and keeps its traceback."""
     try:
-        yield
+        with sigterm_as_ctrl_c():
+            yield
     except BrokenPipeError:  # the reader of standard output has had enough
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
     except (KeyboardInterrupt, SystemError) as error:

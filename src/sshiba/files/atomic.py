@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import os
-import tempfile
+import secrets
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+
+LONGEST = 40  # characters of the target's name in that of the file beside it
 
 
 def check_place(path: str | Path) -> None:
@@ -25,19 +27,11 @@ def replacing(path: str | Path) -> Iterator[Path]:
     """A file beside the target that takes its place when all went well: nobody ever sees half of it."""
     check_place(path)
     target = Path(path).absolute()
-    handle, name = tempfile.mkstemp(prefix=f".{target.name}.", suffix=target.suffix, dir=target.parent)
-    os.close(handle)
-    temporary = Path(name)
+    temporary = target.with_name(f".{target.stem[:LONGEST]}.{secrets.token_hex(4)}{target.suffix}")
     try:
+        temporary.touch(exist_ok=False)  # with the rights that the umask leaves
         yield temporary
-        os.chmod(temporary, 0o666 & ~_umask())
         temporary.replace(target)
     except BaseException:
         temporary.unlink(missing_ok=True)
         raise
-
-
-def _umask() -> int:
-    mask = os.umask(0)
-    os.umask(mask)
-    return mask

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -49,6 +50,8 @@ def write(frame: pd.DataFrame | pd.Series, path: str, like: Dialect | None = Non
             names = table.index.name or NO_NAME  # the format has no names of rows
             needing("parquet", lambda: (table.reset_index(names=names) if named else table).to_feather(temporary))
         elif ending == ".xlsx":
-            needing("excel", lambda: table.to_excel(temporary, index=named, sheet_name=sheet or "Sheet1"))
+            book = io.BytesIO()  # a zip that cannot be written to its end says so again when it is let go
+            needing("excel", lambda: table.to_excel(book, index=named, sheet_name=sheet or "Sheet1"))
+            temporary.write_bytes(book.getvalue())
         else:
             raise FileError(f"{path!r}: tables are written as .csv, .tsv, .parquet, .feather or .xlsx.")

@@ -19,6 +19,7 @@ from ..core.spec import ModelSpec
 from ..core.state import Posterior
 from ..data.schema import Schema
 from ..engines import Rows
+from ..engines.protocol import Z_TOL
 from ..fitting.restarts import Restart, Restarts, best_place
 from ..version import __version__
 from .inference import infer_factors
@@ -87,10 +88,12 @@ def make_fitted(
     search: Search | None = None,
     earlier: Fitted | None = None,
     exact_rows: Rows | None = None,
+    z_tol: float = Z_TOL,
 ) -> Fitted:
     """From the end of the restarts; `earlier` is what there was, kept where its restart is still the best.
 
     `exact_rows` are the same rows where the fit treated holes as variables: factors are inferred as `transform` does.
+    `z_tol` is that of `Rows.infer`.
     """
     best = restarts.best
     if best is None:
@@ -100,7 +103,7 @@ def make_fitted(
     posterior, shares = order_factors(best.state.posterior, best.state.stats, rows.spec)
     local = best.state.local if exact_rows is None else None
     try:
-        mean, std = infer_factors(exact_rows or rows, posterior, local)
+        mean, std = infer_factors(exact_rows or rows, posterior, local, z_tol)
     except RowsLostError:  # the model is there all the same
         mean, std = np.full((2, rows.n_rows, posterior.n_components), np.nan)
     return Fitted(

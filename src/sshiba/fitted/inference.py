@@ -25,11 +25,13 @@ from ..engines.protocol import Z_TOL, Local
 CHUNK_BYTES = 2**26  # working memory of predictions
 
 
-def infer_factors(rows: Rows, posterior: Posterior, local: Local | None = None) -> tuple[np.ndarray, np.ndarray]:
+def infer_factors(
+    rows: Rows, posterior: Posterior, local: Local | None = None, z_tol: float = Z_TOL
+) -> tuple[np.ndarray, np.ndarray]:
     """Means and standard deviations of the learned factors, (N, K), in the order of the rows that were given."""
     k = posterior.n_components
     mean, std = empty_answer((rows.n_rows, k)), empty_answer((rows.n_rows, k))
-    for part in settled(rows.infer(posterior, local, then=factor_moments)):
+    for part in settled(rows.infer(posterior, local, z_tol, factor_moments)):
         mean[part.rows], std[part.rows] = part.mean[:, :k], part.std[:, :k]
     return mean, std
 

@@ -170,7 +170,8 @@ def mean_score(
         k = fits.n_components(own, n_rows)
         rows = make_rows(own.add_twins(fold.training), spec, k, fits.missing, fits.engine, device=fits.device)
         first = posterior_along(spec, rows.groups, rows.directions(k), np.random.default_rng(0))
-        short = replace(fits.options, max_iter=SHORT, trials=False, max_time=limit)
+        left = None if limit is None else began + limit - time.perf_counter()
+        short = replace(fits.options, max_iter=SHORT, trials=False, max_time=left)
         end = run(rows, StartingPoint(first, k), short, fits.watch, stop_requests=fits.stop_requests)
         check()
         for i, values in judge(end.state.posterior, spec, fold, check, own.add_twins).items():

@@ -268,7 +268,8 @@ def run_search(
     def short_fit(number: int, fold: Fold, near: dict[Priors, Posterior]) -> tuple[Losses, Posterior]:
         candidate = candidates[number]
         few = candidate.keep == FEWEST
-        short = replace(options, max_iter=SHORT, trials=few, max_time=limit)
+        left = None if limit is None else began + limit - time.perf_counter()
+        short = replace(options, max_iter=SHORT, trials=few, max_time=left)
         watch = callback and (lambda progress: callback(replace(progress, restart=number)))
         training, own = add_twins(fold.training, ()), candidate.spec(make_spec)
         rows = make_rows(training, own, n_components, missing, engine, device=device)

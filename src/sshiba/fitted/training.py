@@ -23,6 +23,7 @@ from ..core.state import Posterior
 from ..core.streamed import AnyView, ReadCount
 from ..data.schema import Schema
 from ..engines import Rows, make_rows
+from ..engines.protocol import Z_TOL
 from ..fitting.budget import FitOptions
 from ..fitting.loop import Progress, StartingPoint
 from ..fitting.progress_bar import FitBar
@@ -51,6 +52,7 @@ from .sharpness import find_sharpness
 logger = logging.getLogger("sshiba")
 
 MOST_COMPONENTS = 50  # where nothing else is said
+ROUGH_Z = 1e-2  # change of a factor at which the inference of the training rows ends, once `max_time` is over
 AFTER_SHARE = 0.1  # of the time of a fit: the most that what follows the sweeps may take where time is limited
 
 
@@ -222,12 +224,14 @@ class Training:
 
         `keep` is given the fit at the end, and before each time that it is saved.
         """
+        limit = self.settings.max_time
         as_transform = self.settings.missing == "exact" or all(view.is_complete for view in self.coded)
         exact_rows = None if as_transform else self._make_rows("exact")
 
         def fitted(restarts: Restarts) -> Fitted:
+            late = limit is not None and time.perf_counter() - self.began > limit
             given = (self.index, self.stored, self.choice, self.search, self.earlier, exact_rows)
-            return make_fitted(self.schema, self.rows, restarts, *given)
+            return make_fitted(self.schema, self.rows, restarts, *given, z_tol=ROUGH_Z if late else Z_TOL)
 
         def save(restarts: Restarts) -> None:
             assert saving is not None

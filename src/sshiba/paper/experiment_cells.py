@@ -89,10 +89,14 @@ class Store:
 
 
 def write_whole(path: Path, content: bytes) -> None:
-    """A file that is there whole or not at all; no two processes write the same cell."""
+    """A file that is there whole or not at all; no two processes write the same one."""
     temporary = path.with_name(path.name + ".part")
-    temporary.write_bytes(content)
-    temporary.replace(path)
+    try:
+        temporary.write_bytes(content)
+        temporary.replace(path)
+    except BaseException:
+        temporary.unlink(missing_ok=True)
+        raise
 
 
 def _plain(value: Any) -> Any:

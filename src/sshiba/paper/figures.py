@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -10,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from ..evaluate import reliability
-from .experiment_cells import Cell, Result
+from .experiment_cells import Cell, Result, write_whole
 from .result_tables import Score, Table
 
 BLUE, ORANGE, GREY = "#0072b2", "#d55e00", "#999999"  # told apart by the colour-blind, too
@@ -30,7 +31,9 @@ def _save(figure: Any, folder: Path, name: str, caption: str, paper: str = "") -
 
     folder.mkdir(parents=True, exist_ok=True)
     for ending in ("png", "svg"):
-        figure.savefig(folder / f"{name}.{ending}", dpi=130, bbox_inches="tight")
+        drawn = io.BytesIO()
+        figure.savefig(drawn, format=ending, dpi=130, bbox_inches="tight")
+        write_whole(folder / f"{name}.{ending}", drawn.getvalue())
     plt.close(figure)
     return Figure(folder / name, caption, paper)
 

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from .experiment_cells import Cell, Result
+from .experiment_cells import Cell, Result, write_whole
 from .methods import DEFAULTS
 from .paper import Reported
 
@@ -83,10 +83,14 @@ class Table:
 
     def write(self, folder: Path) -> None:
         folder.mkdir(parents=True, exist_ok=True)
-        (folder / f"{self.name}.md").write_text(f"**{self.title}**\n\n{markdown(self.frame)}\n", encoding="utf-8")
         records = self.records or self.frame.to_dict("records")
-        pd.DataFrame(records).to_csv(folder / f"{self.name}.csv", index=False)
-        (folder / f"{self.name}.json").write_text(json.dumps(records, indent=1, ensure_ascii=False), encoding="utf-8")
+        texts = {
+            "md": f"**{self.title}**\n\n{markdown(self.frame)}\n",
+            "csv": pd.DataFrame(records).to_csv(index=False),
+            "json": json.dumps(records, indent=1, ensure_ascii=False),
+        }
+        for ending, text in texts.items():
+            write_whole(folder / f"{self.name}.{ending}", text.encode())
 
 
 def markdown(frame: pd.DataFrame) -> str:

@@ -6,6 +6,7 @@ import html
 from collections.abc import Sequence
 from pathlib import Path
 
+from .experiment_cells import write_whole
 from .result_tables import Table, markdown
 from .sections import Section
 
@@ -48,7 +49,7 @@ def write_page(folder: Path, sections: Sequence[Section], goals: Table, about: s
             )
     folder.mkdir(parents=True, exist_ok=True)
     path = folder / "index.html"
-    path.write_text("\n".join(parts) + "</body></html>\n", encoding="utf-8")
+    write_whole(path, ("\n".join(parts) + "</body></html>\n").encode())
     return path
 
 
@@ -61,7 +62,7 @@ def write_markdown(folder: Path, sections: Sequence[Section], goals: Table, abou
         for picture in section.pictures:
             source = picture.path.relative_to(folder).as_posix()
             parts.append(f"![{picture.path.name.replace('-', ' ')}]({source}.png)\n\n{picture.caption}")
-    (folder / "results.md").write_text("\n\n".join(parts) + "\n", encoding="utf-8")
+    write_whole(folder / "results.md", ("\n\n".join(parts) + "\n").encode())
 
 
 def _anchor(section: Section) -> str:
