@@ -1,8 +1,8 @@
 """A sparse matrix of the size of a single-cell study: memory and time of a fit to convergence.
 
-    python benchmarks/sparse.py                    100,000 cells x 33,000 genes, 3 % of them not 0
-    python benchmarks/sparse.py --rows 10000       a tenth of it
-    python benchmarks/sparse.py --mofapy2 PYTHON   also mofapy2 on a tenth, with an interpreter that has it
+    python benchmarks/sparse_cells.py                    100,000 cells x 33,000 genes, 3 % of them not 0
+    python benchmarks/sparse_cells.py --rows 10000       a tenth of it
+    python benchmarks/sparse_cells.py --mofapy2 PYTHON   also mofapy2 on a tenth, with an interpreter that has it
 
 Log-normalised counts of a low-rank model are made on the spot, some rows at a time.
 """
