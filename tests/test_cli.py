@@ -175,7 +175,7 @@ def test_report(folder: Path, tmp_path: Path) -> None:
     assert done.returncode == 0, done.stderr
     page = (tmp_path / "r.html").read_text(encoding="utf-8")
     assert "<title>m</title>" in page
-    assert "of the seen cells were hidden" in page
+    assert "of the observed cells were hidden" in page
     done = sshiba("report", "m.sshiba", "-o", "r.html", cwd=tmp_path)
     assert done.returncode == 2
     assert "exists" in done.stderr

@@ -259,7 +259,7 @@ def test_reported_and_exported(tmp_path: Path) -> None:
     model.report(tmp_path / "page.html", views, fraction=0.1)
     page = (tmp_path / "page.html").read_text(encoding="utf-8")
     assert "Count" in page
-    assert "inside their 90 % intervals" in page
+    assert "lie in their 90 % intervals" in page
     model.to_mofa_hdf5(tmp_path / "model.hdf5")
     with h5py.File(tmp_path / "model.hdf5") as file:
         assert file["model_options/likelihoods"].asstr()[0] == "poisson"

@@ -22,7 +22,7 @@ logger = logging.getLogger("sshiba")
 
 MOST_ROWS = 100_000  # that are drawn, unless more are asked for
 LEAST_ROWS = 1_000  # however little memory there is
-COPIES = 16  # of each row at a time: as it came, with cells hidden, coded, predicted, and what is made of them
+COPIES = 22  # of each row at a time: as it came, with cells hidden, coded, predicted, and what is made of them
 
 
 @dataclass(frozen=True, eq=False)

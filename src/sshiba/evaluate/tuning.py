@@ -107,14 +107,14 @@ def tune(
     target = view_of(target, views) if split.columns else target
     if target not in views:
         raise ValueError(f"unknown target {target!r}; the views are {list(views)}.")
-    if hide == "rows" and len(views) == 1:
-        raise ValueError(f"nothing is left to predict {target!r} from, the only view. Give hide='cells'.")
     schema, data, index = read_in_memory(views, split.types, model.dtype, model.covariates, model.sample_groups)
     if scoring == "auc" and (not schema.types[target].has_probabilities or schema.codings[target].ordered):
         kind = type(schema.types[target]).__name__
         raise ValueError(f"view {target!r} is {kind} and has no AUC; use scoring='log-likelihood'.")
     if data[target].is_sparse:
         raise ValueError(f"view {target!r} is sparse, and its cells cannot be hidden. Give it as a dense array.")
+    if hide == "rows" and len(views) == 1:
+        raise ValueError(f"nothing is left to predict {target!r} from, the only view. Give hide='cells'.")
     combinations = [dict(zip(grid, values)) for values in itertools.product(*grid.values())]
     candidates = [configured(model, schema.types, options) for options in combinations]
     coding = schema.codings[target]
