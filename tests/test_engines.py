@@ -111,6 +111,7 @@ def two_threads() -> Iterator[None]:
 @pytest.mark.parametrize("place", ["memory", "file"])
 def test_a_fit_on_two_threads_is_that_on_one(place: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Columns with holes of their own are shared out; where rows are read one thread is left for that."""
+    monkeypatch.setattr("sshiba.core.threads.WORTH_THREADS", 0)
     monkeypatch.setattr(machine, "LEAST", 1000)
     used, found = [], []
     monkeypatch.setattr(memory, "local_step", lambda *a, **b: used.append(n_threads()) or local_step(*a, **b))
@@ -125,6 +126,25 @@ def test_a_fit_on_two_threads_is_that_on_one(place: str, tmp_path: Path, monkeyp
     assert set(used) == ({1} if place == "file" else {2})
     np.testing.assert_allclose(found[1].factors_, found[0].factors_, rtol=0, atol=1e-9)
     assert found[1].elbo_ == pytest.approx(found[0].elbo_, rel=1e-12)
+
+
+@pytest.mark.usefixtures("two_threads")
+def test_small_sweeps_and_inferences_take_one_thread(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Threads that wait for one another in each small product lose a time slice wherever a core is taken."""
+    used: list[int] = []
+    for name in ("local_step", "settle"):
+        kernel = getattr(memory, name)
+        monkeypatch.setattr(memory, name, lambda *a, kernel=kernel, **b: used.append(n_threads()) or kernel(*a, **b))
+    problem = make_problem([Real(), Binary()], [12, 4], ["cells", "none"], n=60)
+    start = StartingPoint(problem.posterior, 3)
+    for worth, wanted in ((None, {1}), (0, {2})):
+        if worth is not None:
+            monkeypatch.setattr("sshiba.core.threads.WORTH_THREADS", worth)
+        used.clear()
+        end = run(problem.rows, start, FitOptions(max_iter=3))
+        list(problem.rows.infer(end.state.posterior))
+        assert set(used) == wanted
+        assert n_threads() == 2
 
 
 @pytest.mark.usefixtures("two_threads")

@@ -6,11 +6,13 @@ import threading
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from itertools import pairwise
 from typing import Any
 
 from threadpoolctl import ThreadpoolController
+
+WORTH_THREADS = 5e7  # multiplications, some five milliseconds on one core
 
 BLAS = ThreadpoolController().select(user_api="blas")
 
@@ -58,6 +60,15 @@ def one_blas_thread() -> Iterator[None]:
     """BLAS on one thread. Several threads may be inside at a time; the last one out gives back what there was."""
     with _one_thread:
         yield
+
+
+def threads_for(n_operations: float) -> AbstractContextManager[None]:
+    """BLAS on one thread where so many multiplications take it a few milliseconds only.
+
+    Threads of BLAS wait for one another in each product. Where another process has a core, such a wait is as long as a
+    time slice of the system: sweeps of 3 ms took 48. Where nobody has, a second thread saves up to a quarter of them.
+    """
+    return one_blas_thread() if n_operations < WORTH_THREADS else nullcontext()
 
 
 def with_one_thread_less(results: Iterable[Any]) -> Iterator[Any]:

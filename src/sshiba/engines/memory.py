@@ -26,7 +26,8 @@ from ..core.spec import ModelSpec
 from ..core.start import plain_posterior
 from ..core.state import Array, LatentX, Stats
 from ..core.streamed import AnyView, StreamedView
-from ..core.threads import in_threads, n_threads, read_ahead, with_one_thread_less
+from ..core.threads import in_threads, n_threads, read_ahead, threads_for, with_one_thread_less
+from ..core.work import product_operations
 from .block_making import cut, group_labels, outline_of, row_view, summarised, with_sums, working_width
 from .gram import Cross, Gram, choose_gram, gram_step, take_cross, take_gram
 from .patterns import arrange_rows
@@ -357,8 +358,10 @@ class MemoryRows:
                 x = start_x(block, messages)
             else:
                 x = local.x[i] if block.n == whole.n else rows_of_x(local.x[i], some)
-            return settle(block, x, messages, rounds, z_tol, each)
+            with threads_for(product_operations(block.n, self.spec, n_masks, messages.n_components)):
+                return settle(block, x, messages, rounds, z_tol, each)
 
+        n_masks = sum(map(len, self.groups))
         return self._with_room(job)
 
     def _keeping(self) -> Callable[[LocalX], LocalX]:

@@ -30,6 +30,7 @@ from ..core.spec import ModelSpec, Priors, ViewSpec
 from ..core.start import posterior_along
 from ..core.state import Posterior
 from ..core.streamed import AnyView
+from ..core.work import sweep_operations
 from ..engines import make_rows
 from ..fitting.budget import FitOptions
 from ..fitting.loop import Progress, StartingPoint, run
@@ -52,7 +53,6 @@ ROUGH = 3e-6  # nats a cell and sweep: the tolerance of these fits, or that of t
 ROUGH_Z = 1e-3  # change of a factor at which the inference of rows ends
 MOST_OPERATIONS = 2.5e8  # of a sweep, some 60 milliseconds: beyond it there is no search unless it is asked for
 MOST_TOGETHER = 32  # yes/no columns whose cells are inferred together: the cube of it for each row
-PER_CELL, PER_CLASS = 3, 6  # products of K² with a covariance each: a class also has its integrals
 
 
 @dataclass(frozen=True)
@@ -191,23 +191,9 @@ def misses_cells(view: CodedView) -> bool:
 
 
 def n_operations(data: Sequence[CodedView], spec: ModelSpec, n_components: int) -> float:
-    """Multiplications of a sweep, roughly.
-
-    Products with the data, or in Gram space, where that is cheaper, those with XᵀX (and a share of the pass that takes
-    it) and between labels and data. Where rows or columns have masks of their own, also their covariances, with what
-    labels do to them.
-    """
-    n, k = len(data[0].target), float(n_components)
-    n_latent = sum(view.n_features for view in spec.views if view.likelihood.latent)
-    n_real = sum(view.n_features for view in spec.views) - n_latent
-    direct = n * (n_real + n_latent) * k
+    """Multiplications of a sweep over these data, roughly."""
     n_masks = sum(view.observed.shape[1] for view in data if view.observed is not None)
-    if n_masks > 3:
-        latent = [view for view in spec.views if view.likelihood.latent]
-        n_products = sum(v.n_features * (PER_CLASS if v.likelihood.whole_rows else PER_CELL) for v in latent)
-        return direct + n * (k**3 + (n_masks + n_products) * k**2) + n_masks * k**3
-    gram = (n_real + n_latent) ** 2 * k + n * n_real * (n_latent + n_real / SHORT)
-    return min(direct, gram)
+    return sweep_operations(len(data[0].target), spec, n_masks, n_components)
 
 
 # (the user's views, places of those whose holes are asked for) -> all views of the model

@@ -13,6 +13,8 @@ from ..core.momentum import Point, extrapolate, reached_by
 from ..core.rotation import best_rotation, rotate
 from ..core.spec import ModelSpec
 from ..core.state import Posterior, Stats
+from ..core.threads import threads_for
+from ..core.work import product_operations
 from ..engines.protocol import Local, Rows
 
 ROUNDING = 1e-9  # of the size of the bound: a fall beyond it is an error
@@ -72,23 +74,25 @@ def sweep(rows: Rows, state: State, rotating: bool, hold_x: bool = False, moment
 
 def sweep_once(rows: Rows, state: State, rotating: bool, hold_x: bool, momentum: bool) -> State:
     """Local step, global step, rotation; with momentum also what is reached."""
-    local, stats = rows.step(state.posterior, state.local, hold_x)
-    posterior, residuals = global_step(stats, state.posterior, rows.spec)
-    reached, past = None, None
-    if momentum and not hold_x:
-        reached, past = reached_by(stats, state.posterior, posterior, rows.spec), state.reached
-    gain, R = None, None
-    nats = gained_nats(posterior, stats, rows.spec)
-    fading = None if state.nats is None else nats < FADING * state.nats
-    if rotating:
-        found, gain = best_rotation(posterior, stats, rows.spec)
-        if gain > 0:
-            R = found
-            posterior, stats = rotate(posterior, stats, rows.spec, R)
-            nats = gained_nats(posterior, stats, rows.spec)
-    new = with_bound(rows.spec, posterior, local, stats, residuals)
-    reached, past = reached and reached.turned(R), past and past.turned(R)
-    return replace(new, gain=gain, reached=reached, past=past, nats=nats, fading=fading)
+    n_masks = sum(map(len, rows.groups))
+    with threads_for(product_operations(rows.n_rows, rows.spec, n_masks, state.posterior.n_components)):
+        local, stats = rows.step(state.posterior, state.local, hold_x)
+        posterior, residuals = global_step(stats, state.posterior, rows.spec)
+        reached, past = None, None
+        if momentum and not hold_x:
+            reached, past = reached_by(stats, state.posterior, posterior, rows.spec), state.reached
+        gain, R = None, None
+        nats = gained_nats(posterior, stats, rows.spec)
+        fading = None if state.nats is None else nats < FADING * state.nats
+        if rotating:
+            found, gain = best_rotation(posterior, stats, rows.spec)
+            if gain > 0:
+                R = found
+                posterior, stats = rotate(posterior, stats, rows.spec, R)
+                nats = gained_nats(posterior, stats, rows.spec)
+        new = with_bound(rows.spec, posterior, local, stats, residuals)
+        reached, past = reached and reached.turned(R), past and past.turned(R)
+        return replace(new, gain=gain, reached=reached, past=past, nats=nats, fading=fading)
 
 
 def with_bound(

@@ -344,7 +344,7 @@ def _rows(
     return mean, cov, bound
 
 
-@numba.njit(nogil=True, cache=True, fastmath=FUSED)
+@numba.njit(nogil=True, cache=True, fastmath=SUMS)
 def _own_rows(
     target: np.ndarray,
     x: np.ndarray,
@@ -361,11 +361,11 @@ def _own_rows(
     room, P = _room(n_classes, grid.shape[1]), np.empty((n_classes, n_classes))
     for number, row in enumerate(places):
         for j in range(n_classes):
-            for i in range(n_classes):
+            for i in range(j + 1):
                 told = 0.0
                 for k in range(w.shape[1]):
                     told += gain[row, j, k] * w[i, k]
-                P[j, i] = (1.0 if i == j else 0.0) - told
+                P[i, j] = P[j, i] = (1.0 if i == j else 0.0) - told
         bound[number] = _row(target[row], x[row], y[row], P, mean[row], cov[row], grid, table, room)
     return mean, cov, bound
 

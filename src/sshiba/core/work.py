@@ -1,0 +1,38 @@
+"""How much a sweep computes, roughly, in multiplications: what decides whether a search can be afforded, and whether
+threads help.
+"""
+
+from __future__ import annotations
+
+from .spec import ModelSpec
+
+GRAM_SHARE = 60  # sweeps that share the one pass in which XᵀX is taken
+FEW_MASKS = 3  # with more of them rows have covariances of their own
+PER_CELL, PER_CLASS = 3, 6  # products of K² with a covariance each: a class also has its integrals
+
+
+def sweep_operations(n_rows: int, spec: ModelSpec, n_masks: int, n_components: int) -> float:
+    """All of a sweep over rows whose columns have so many masks."""
+    labels = label_operations(n_rows, spec, n_components) if n_masks > FEW_MASKS else 0.0
+    return product_operations(n_rows, spec, n_masks, n_components) + labels
+
+
+def product_operations(n_rows: int, spec: ModelSpec, n_masks: int, n_components: int) -> float:
+    """Products with the data, or in Gram space, where that is cheaper, those with XᵀX (and a share of the pass that
+    takes it) and between labels and data; with many masks those with the data and the covariances of rows and columns.
+    """
+    n, k = n_rows, float(n_components)
+    n_latent = sum(view.n_features for view in spec.views if view.likelihood.latent)
+    n_real = sum(view.n_features for view in spec.views) - n_latent
+    direct = n * (n_real + n_latent) * k
+    if n_masks > FEW_MASKS:
+        return direct + n * (k**3 + n_masks * k**2) + n_masks * k**3
+    gram = (n_real + n_latent) ** 2 * k + n * n_real * (n_latent + n_real / GRAM_SHARE)
+    return min(direct, gram)
+
+
+def label_operations(n_rows: int, spec: ModelSpec, n_components: int) -> float:
+    """What latent cells do to covariances of z that each row has of its own."""
+    latent = [view for view in spec.views if view.likelihood.latent]
+    each = (view.n_features * (PER_CLASS if view.likelihood.whole_rows else PER_CELL) for view in latent)
+    return n_rows * sum(each) * float(n_components) ** 2
