@@ -211,7 +211,7 @@ def update_x_then_z(views: list[OracleView], missing: str, groups: Groups) -> tu
     = omega tau_d <w_d>, and the gradient at the present means is omega tau_d (y_d - <x_d>). A view of weight omega
     > 1 is c = omega copies of its cells (else c = 1), so that one of them has the precision tau_d - l_d' Sigma l_d
     / (omega c) alone. Cells with at least half of tau_d go first, all at once; then the others, one at a time; then
-    the views of classes.
+    the views of classes. Both take their turns by omega tau_d <w_d>'<w_d>, that of classes added up, the largest first.
     """
     z = update_z(views, missing, groups)
     old, new, waiting = views, list(views), []
@@ -228,10 +228,12 @@ def update_x_then_z(views: list[OracleView], missing: str, groups: Groups) -> tu
                 update_cell(new[i], n, d, expected_mean(view, z)[n, d], own_precision(view, z, n)[d, d], covs[i, n])
             else:
                 waiting.append((i, n, d))
-    for i, n, d in waiting:
+    strength = [view.weight * tau_mean(view) * np.sum(view.w_mean**2, axis=1) for view in old]
+    for i, n, d in sorted(waiting, key=lambda cell: -strength[cell[0]][cell[2]]):
         y = expected_mean(new[i], update_z(new, missing, groups))
         update_cell(new[i], n, d, y[n, d], own_precision(old[i], z, n)[d, d], covs[i, n])
-    for i, view in enumerate(new):
+    for i in sorted(range(len(new)), key=lambda i: -strength[i].sum()):
+        view = new[i]
         if view.kind == "categorical":
             y = expected_mean(view, update_z(new, missing, groups))
             for n in np.flatnonzero(view.observed.all(axis=1)):

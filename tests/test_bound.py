@@ -115,18 +115,26 @@ def test_blocks_and_spaces_change_nothing(problem: Problem, block_rows: int) -> 
 def test_orders_change_nothing(problem: Problem, seed: int) -> None:
     """Rows, features and views of data and first state permuted: the same result, permuted.
 
-    Where z follows x, yes/no cells that must not go together, and views of classes, are updated in their order.
+    Also of yes/no cells that must not go together, and of views of classes, which take turns.
     """
+    assert_order_does_not_matter(problem, seed)
+
+
+@pytest.mark.parametrize("holes", ["none", "cells"])
+def test_what_takes_turns_does_so_in_any_order(holes: str) -> None:
+    """Strong weights: many cells must not go together."""
+    problem = make_problem([Categorical(), Binary(), Categorical()], [3, 6, 4], [holes] * 3, n=40, n_components=2)
+    views = [view.with_weights(4 * view.w_mean, view.w_cov) for view in problem.posterior.views]
+    strong = replace(problem, posterior=Posterior(tuple(views)))
+    for seed in range(4):
+        assert_order_does_not_matter(strong, seed)
+
+
+def assert_order_does_not_matter(problem: Problem, seed: int) -> None:
     rng = np.random.default_rng(seed)
     rows = rng.permutation(problem.rows.n_rows)
-    in_order = problem.missing == "exact" and any(s.likelihood.latent for s in problem.spec.views)
-    places = np.arange(len(problem.data)) if in_order else rng.permutation(len(problem.data))
-    columns = [
-        np.arange(s.n_features)
-        if in_order and s.likelihood.latent and not s.likelihood.whole_rows
-        else rng.permutation(s.n_features)
-        for s in problem.spec.views
-    ]
+    places = rng.permutation(len(problem.data))
+    columns = [rng.permutation(s.n_features) for s in problem.spec.views]
     parts = [permuted(problem, i, rows, columns[i]) for i in places]
     data, specs, views = (list(part) for part in zip(*parts))
     other = Problem(data, ModelSpec(tuple(specs)), Posterior(tuple(views)), problem.missing)

@@ -72,7 +72,8 @@ def test_a_log_has_a_line_now_and_then(monkeypatch: pytest.MonkeyPatch) -> None:
     log = console(terminal=False)
     with FitBar(3, 100, console=log) as bar:
         bar(Progress(10, -1.0, 0.1, 7, 3.0, restart=1))
-    assert log.file.getvalue() == "restart 2 of 3: sweep 10, bound -1.0, 7 factors, 3 s\n"
+    # Earlier versions of rich end with an empty line.
+    assert log.file.getvalue().rstrip("\n") == "restart 2 of 3: sweep 10, bound -1.0, 7 factors, 3 s"
 
 
 def test_reprs_are_short() -> None:

@@ -11,7 +11,7 @@ import pytest
 from matplotlib import pyplot as plt
 from sklearn.exceptions import NotFittedError
 
-from sshiba import SSHIBA, Binary, Categorical, plots
+from sshiba import SSHIBA, Binary, Categorical, Priors, plots
 from sshiba.evaluate import Stability, match, stability
 from sshiba.evaluate.hiding import draw_rows
 
@@ -267,6 +267,12 @@ def test_refits_have_the_settings_of_the_fit(views: dict, monkeypatch: pytest.Mo
     for refit in seen:
         assert (refit.n_components, refit.n_init, refit.tol, refit.callback) == (4, 2, 1e-3, None)
         assert refit.views_["b"] == Binary()
+
+
+@pytest.mark.parametrize("settings", [{"keep": "all"}, {"keep": "fewest"}, {"priors": Priors(alpha=(1.0, 0.1))}])
+def test_what_the_user_decided_holds_in_refits(views: dict, settings: dict) -> None:
+    fit = SSHIBA(4, random_state=0, max_iter=30, **settings).fit(views)
+    assert stability(fit, views, n=1).congruence.shape == (1, fit.n_components_)
 
 
 # ------------------------------------------------------------------------------------------------------ pictures

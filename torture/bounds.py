@@ -130,9 +130,8 @@ def shuffled(rng: Rng, what: str, views: dict[str, np.ndarray], types: dict[str,
     if what == "rows":
         order = rng.permutation(len(next(iter(views.values()))))
         return {name: x[order] for name, x in views.items()}, types
-    if what == "columns":  # latent cells of a row are updated in turn, so their order is a way of its own
-        turned = {name for name, view in types.items() if isinstance(view, Real) and view.limits is None}
-        return {name: x[:, ::-1] if name in turned else x for name, x in views.items()}, types
+    if what == "columns":
+        return {name: x[:, ::-1] if x.ndim == 2 else x for name, x in views.items()}, types
     return dict(reversed(views.items())), dict(reversed(types.items()))
 
 

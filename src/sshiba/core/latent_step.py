@@ -126,7 +126,8 @@ def step_x(views: Sequence[LatentView], y: Sequence[Array], each: bool) -> list[
     """q(x) of all latent views from their predictors at the present <z>.
 
     First the views that leap, then the cells that may go together, then those that may not, then the views of classes;
-    each is told what changed before. `each`: covariances of classes for each row, or their sum.
+    each is told what changed before. Those that take turns do so from the strongest on, whatever the order of columns
+    and views. `each`: covariances of classes for each row, or their sum.
     """
     leaped = leap({i: view for i, view in enumerate(views) if view.leaps}, y)
     others = [i for i, view in enumerate(views) if view.rows.present and i not in leaped]
@@ -135,7 +136,8 @@ def step_x(views: Sequence[LatentView], y: Sequence[Array], each: bool) -> list[
         y = [own + told @ view.message.w_mean.T for view, own in zip(views, y)]
     cells = {i: _infer_cells(views[i], y[i], slice(None)) for i in others if views[i].by_cell}
     waiting = [(i, d) for i in cells for d in views[i].one_by_one]
-    classes = [i for i in others if not views[i].by_cell]
+    waiting.sort(key=lambda place: -views[place[0]].message.strength[place[1]])
+    classes = sorted((i for i in others if not views[i].by_cell), key=lambda i: -sum(views[i].message.strength))
     moved: Array = 0.0
     if waiting or (classes and cells):
         moved = _update_one_by_one(views, y, cells, waiting)

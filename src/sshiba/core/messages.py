@@ -23,6 +23,7 @@ class Message:
     b_mean: Array  # (D,)
     tau: Array  # (D,) or (1,)
     weight: float = 1.0  # w_m
+    strength: tuple[float, ...] = ()  # of the features of a latent view: w_m tau_d |<w_d>|²
 
     @property
     def copies(self) -> float:
@@ -61,7 +62,8 @@ def make_messages(posterior: Globals, spec: ModelSpec, groups: Sequence[ColumnGr
         ww.append(np.reshape(weighted_ww(view, tau, loading, columns), (len(columns), -1)))
         offset.append(columns.totals(view.b_mean[:, None] * loading))
         moments = (loading, view.w_mean, view.b_mean, view.tau.mean)
-        views.append(Message(view_spec.likelihood, *moments, view_spec.weight))
+        strength = np.sum(loading * view.w_mean, axis=1).tolist() if view_spec.likelihood.latent else ()
+        views.append(Message(view_spec.likelihood, *moments, view_spec.weight, tuple(strength)))
     if spec.n_groups:
         more = np.zeros((spec.n_groups, offset[0].shape[1]))  # than the precision 1; of covariates nothing
         more[:, : posterior.n_components] = posterior.activity.mean - 1

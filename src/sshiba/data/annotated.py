@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import logging
 import sys
+import warnings
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager, nullcontext
+from contextlib import contextmanager
 from typing import Any
 
 import numpy as np
@@ -172,26 +173,22 @@ def mudata_of_deviations(given: Any, tables: Mapping[str, pd.DataFrame]) -> Any:
     """A MuData whose matrices are the standard deviations of what was filled in."""
     import mudata
 
-    with pulling_columns():
+    with unwarned():
         return mudata.MuData({name: Annotated().deviations(tables[name], part) for name, part in given.mod.items()})
 
 
 def _copy(data: Any) -> Any:
     """In memory, also of what is read from a file as it is needed."""
-    with pulling_columns() if is_mudata(data) else nullcontext():
+    with unwarned():
         return data.to_memory() if data.isbacked else data.copy()
 
 
 @contextmanager
-def pulling_columns() -> Iterator[None]:
-    """mudata's own default, said aloud: where nobody says it, each MuData that is made warns of another one to come."""
-    from mudata import set_options
-
-    aloud = set_options(pull_on_update=True)
-    said = aloud.opts["pull_on_update"]
-    with aloud:
-        if said is not None:  # by the user
-            set_options(pull_on_update=said)
+def unwarned() -> Iterator[None]:
+    """Without what mudata warns of when a MuData is made: changes to come, of its own and of pandas that it uses."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", FutureWarning)
+        warnings.simplefilter("ignore", DeprecationWarning)
         yield
 
 

@@ -179,7 +179,7 @@ def _check_has_all(fit: Fitted, data: Mapping[str, CodedView]) -> None:
 def _refit(model: Any, fit: Fitted, views: Mapping[str, Any], kind: str, rng: np.random.Generator) -> Any:
     """Another fit with the settings of the first; what its data look like was said then."""
     own = {"views": fit.schema.types, "random_state": int(rng.integers(2**31)), "callback": None, "verbose": 0}
-    own["search"] = [fit.choice]  # what was chosen then
+    own |= {"search": [fit.choice], "keep": None, "priors": None}  # what was chosen then
     if kind == "restarts":
         own["start"] = "random"
     with warnings.catch_warnings():

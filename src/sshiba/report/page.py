@@ -127,4 +127,5 @@ def _plotly() -> str:
         from plotly.offline import get_plotlyjs
     except ImportError as error:
         raise ImportError("the report needs plotly: pip install 'sshiba[report]'.") from error
-    return get_plotlyjs()
+    # A notebook has the page as character references, and those of U+0080 to U+009F mean other characters.
+    return re.sub("[\x80-\x9f]", lambda found: f"\\u{ord(found[0]):04x}", get_plotlyjs())
