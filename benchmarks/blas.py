@@ -75,7 +75,7 @@ def main(quick: bool = False) -> list[Row]:
     rows = []
     for name, what in WHAT.items():
         found = share(name, 4 if quick else 10)
-        note = f"{found:.0%} of the time of a sweep is inside BLAS and LAPACK"
+        note = f"{100 * found:.0f} % of the time of a sweep is inside BLAS and LAPACK"
         rows.append(Row("share", f"{what}: inside BLAS / LAPACK", "a sweep", 1.0, found, None, note))
     return rows
 

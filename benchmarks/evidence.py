@@ -325,9 +325,9 @@ def main(words: list[str]) -> None:
         size = f"{model.n_rows:4d} {sum(v.n_features for v in model.spec.views):3d} {model.n_components:2d}"
         shares.append((found - state.bound) / (true - state.bound))
         above.append(found - true)
-        values = f"{true:9.1f} {error:5.2f} {state.bound:9.1f} {found:9.1f} {shares[-1]:6.0%}"
+        values = f"{true:9.1f} {error:5.2f} {state.bound:9.1f} {found:9.1f} {100 * shares[-1]:4.0f} %"
         print(f"{name:27s} {size} {values}", flush=True)
-    print(f"{np.mean(shares):.0%} of the gap on average; at most {max(above):+.1f} nats above the truth")
+    print(f"{100 * np.mean(shares):.0f} % of the gap on average; at most {max(above):+.1f} nats above the truth")
 
 
 if __name__ == "__main__":

@@ -68,13 +68,13 @@ def against_products(n: int, d: int, k: int) -> Row:
     products = interleaved([bare], 5)[0]
     whole = sweep_seconds(n, d, k, select=True, engine="memory")
     note = f"a sweep takes {whole / products:.2f} times its bare products"
-    return Row("share", f"direct sweep, N={n}, D={d}, K={k}", "bare products", products, whole, 0.5, note)
+    return Row("share", f"direct sweep, N={n:,}, D={d:,}, K={k}", "bare products", products, whole, 0.5, note)
 
 
 def per_feature(points: Sequence[tuple[float, float]], threads: str) -> Row:
     """How far the time per feature, most to least, is from constant."""
     each = np.array([seconds / d for d, seconds in points])
-    what = f"D from {points[0][0]} to {points[-1][0]}, {threads}: time per feature"
+    what = f"D from {points[0][0]:,} to {points[-1][0]:,}, {threads}: time per feature"
     return Row("growth", what, "1.3 x the least", 1.3, float(each.max() / each.min()), 1, "ratios")
 
 
@@ -90,13 +90,13 @@ def main(quick: bool = False) -> list[Row]:
             by_d[threads] = in_turns(features, lambda d: sweep_seconds(500, d, 100, select=True))
         curves[f"features D (selection, N=500, K=100, {threads})"] = by_d[threads]
     factors = (25, 100) if quick else (25, 50, 100, 200)
-    curves["factors K (N=2000, D=500)"] = [(k, sweep_seconds(2000, 500, k)) for k in factors]
+    curves["factors K (N=2,000, D=500)"] = [(k, sweep_seconds(2000, 500, k)) for k in factors]
     rng = np.random.default_rng(0)
     shares = (0.0, 0.5) if quick else (0.0, 0.05, 0.1, 0.25, 0.5)
     holes = [(h, sweep_seconds(1000, 100, 30, seen=None if h == 0 else rng.random((1000, 100)) >= h)) for h in shares]
-    curves["share of holes (N=1000, D=100, K=30)"] = holes
+    curves["share of holes (N=1,000, D=100, K=30)"] = holes
     counts = (1, 1000) if quick else (1, 4, 16, 64, 256, 1000)
-    curves["patterns of holes (N=1000, D=100, K=30)"] = [
+    curves["patterns of holes (N=1,000, D=100, K=30)"] = [
         (p, sweep_seconds(1000, 100, 30, seen=patterns_mask(1000, 100, p))) for p in counts
     ]
     OUT.mkdir(parents=True, exist_ok=True)

@@ -151,7 +151,7 @@ def run(pythons: dict[str, str], only: list[str], quick: bool, store: Store, min
             cells = [cell_of(table, imputer, way, share) for table in tables]
             todo = [cell for cell in cells if cell not in store]
             if todo and time.perf_counter() - began < 60 * minutes:
-                print(f"{way}, {share:.0%}: {imputer}, {len(todo)} tables", flush=True)
+                print(f"{way}, {100 * share:.0f} %: {imputer}, {len(todo)} tables", flush=True)
                 run_group(imputer, pythons[imputer], todo, store)
 
 
@@ -195,11 +195,12 @@ def show(found: pd.DataFrame, console: Console) -> None:
         said = f"{title}: ranks over {len(errors)} problems, means over the {len(common)} where none failed"
         console.print(f"\n{said}\n\n{markdown(mean.sort_values('rank'))}")
     ways = found[found["imputer"] != SLOWEST].pivot_table(index="imputer", columns=["way", "share"], values="error")
-    ways.columns = [f"{way}, {share:.0%}" for way, share in ways.columns]
+    ways.columns = [f"{way}, {100 * share:.0f} %" for way, share in ways.columns]
     console.print(f"\nerror by way and share\n\n{markdown(ways)}")
     for way in WAYS:
         part = found[third & (found["way"] == way)]
-        console.print(f"\n{way}, 30%\n\n{markdown(part.pivot_table(index='table', columns='imputer', values='error'))}")
+        errors = part.pivot_table(index="table", columns="imputer", values="error")
+        console.print(f"\n{way}, 30 %\n\n{markdown(errors)}")
     few = found[third & first & found["table"].isin(SUBSET)].groupby("imputer")[["error", "seconds"]].mean()
     console.print(f"\nthe tables that {SLOWEST} had\n\n{markdown(few)}")
 

@@ -68,7 +68,8 @@ def main(quick: bool = False) -> list[Row]:
         plain = np.mean(found["none"], axis=0)
         for way, figures in found.items():
             took, rmse, mae = np.mean(figures, axis=0)
-            note = f"rmse {rmse:.3f} ({rmse / plain[1] - 1:+.1%}), mae {mae:.3f} ({mae / plain[2] - 1:+.1%})"
+            more = 100 * (np.array([rmse, mae]) / plain[1:] - 1)
+            note = f"rmse {rmse:.3f} ({more[0]:+.1f} %), mae {mae:.3f} ({more[1]:+.1f} %)"
             note += f"; {chosen}" if way == "auto" else ""
             rows.append(
                 Row("margins", f"{name}, {way}", "none", plain[0], took, None, note, {"rmse": rmse, "mae": mae})

@@ -103,7 +103,7 @@ def main(n_sets: int) -> None:
 
 
 def show(rows: list[dict], n_sets: int) -> None:
-    title = f"{n_sets} data sets each, 95 % intervals of {', '.join(NAMES)}; {SHARE:.0%} of y, x1, x2 missing"
+    title = f"{n_sets} data sets each, 95 % intervals of {', '.join(NAMES)}; {100 * SHARE:.0f} % of y, x1, x2 missing"
     table = Table("rows", "missing", "completed by", "coverage, %", "bias", "width", title=title)
     for row in rows:
         held = " / ".join(f"{100 * share:.1f}" for share in row["coverage"])

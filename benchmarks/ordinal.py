@@ -82,9 +82,10 @@ def main(quick: bool = False) -> list[Row]:
             extras.append(extra)
         (error, theirs), (took, peer_took) = np.mean(errors, axis=0), np.median(seconds, axis=0)
         extra = {name: float(np.mean([one[name] for one in extras])) for name in extras[0]}
-        note = f"SMAE {error:.3f}, gcimpute {theirs:.3f}; levels {extra['calibration']:.3f} off their promise"
+        note = f"SMAE {error:.3f}, gcimpute {theirs:.3f}; calibration error of levels {extra['calibration']:.3f}"
         extra |= {"smae": error, "peer_smae": theirs, "masks": len(errors)}
-        rows.append(Row("ordinal", f"drug use, {share:.0%} hidden", "gcimpute", peer_took, took, 1, note, extra))
+        what = f"drug use, {100 * share:.0f} % hidden"
+        rows.append(Row("ordinal", what, "gcimpute", peer_took, took, 1, note, extra))
     return rows
 
 

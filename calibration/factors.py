@@ -13,6 +13,7 @@ from scipy.optimize import linear_sum_assignment
 from scipy.stats import gamma, norm
 
 from sshiba import SSHIBA
+from sshiba.data.wording import percent
 from torture.runner import Suite
 
 from .fitting import fit, quiet, show
@@ -24,7 +25,7 @@ WIDTHS = {level: float(norm.ppf((1 + level) / 2)) for level in (0.5, 0.9)}
 
 
 def in_words(shares: tuple[float, ...]) -> str:
-    return f"{shares[0]:.0%}" if len(shares) == 1 else "mixed"
+    return percent(shares[0]) if len(shares) == 1 else "mixed"
 
 
 def case(seed: int) -> str:

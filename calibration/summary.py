@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 from interval_coverage import LEVELS
 
+from sshiba.data.wording import percent
 from sshiba.evaluate.confidence import binomial_interval
 from torture.runner import FAILED, Result
 
@@ -41,8 +42,8 @@ def as_report(row: Row) -> Row:
 def share_row(promise: str, right: list[bool], least: float) -> Row:
     share, n = float(np.mean(right)), len(right)
     low, high = binomial_interval(sum(right), n)
-    words = f"{share:.1%} ({100 * low:.1f} to {100 * high:.1f})"
-    return promise, f"≥ {least:.0%}", words, f"{n} sets", verdict(share >= least)
+    words = f"{percent(share, 1)} ({100 * low:.1f} to {100 * high:.1f})"
+    return promise, f"≥ {percent(least)}", words, f"{n} sets", verdict(share >= least)
 
 
 def factor_rows(sets: list[Any], noise: list[Any]) -> list[Row]:
@@ -148,7 +149,7 @@ def reading_rows(sets: list[Any]) -> list[Row]:
         own = [part[name] for part in read if name in part]
         n = sum(part["n"] for part in own)
         shares = {level: sum(part[level] for part in own) / max(n, 1) for level in ("0.5", "0.9")}
-        words = " / ".join(f"{share:.1%}" for share in shares.values())
+        words = " / ".join(percent(share, 1) for share in shares.values())
         rows.append((f"intervals of 50 / 90 %: {name}", REPORT, words, f"{n:,} in {len(own)} sets", ""))
     off = [part["explained"] for part in read]
     n = max(sum(part["n"] for part in off), 1)

@@ -7,7 +7,7 @@ import tempfile
 from pathlib import Path
 from typing import Any
 
-from docutils.nodes import SkipNode
+from docutils.nodes import FixedTextElement, SkipNode, Text, literal
 from latex2mathml.converter import convert
 
 import sshiba
@@ -60,11 +60,31 @@ autodoc_typehints = "none"
 numpydoc_show_class_members = False
 
 
+THIN = '<mspace width="0.167em" />'
+NAMES = r"<mi>(?:log|tanh)</mi>"
+
+
+def spaced(mathml: str) -> str:
+    """Formulas with the spaces that TeX has and the converter leaves out: log p, x ~ N."""
+    mathml = mathml.replace("<mi>&#x0007E;</mi>", "<mo>&#x0223C;</mo>")
+    mathml = re.sub(rf"({NAMES})(?!<mo[^>]*>(?:&#x00028;|\())", rf"\1{THIN}", mathml)
+    before = r"(</(?:mi|mn|msub|msup|msubsup|munder|mfrac|mrow|mstyle)>|&#x02211;</mo>)"
+    return re.sub(rf"{before}({NAMES})", rf"\1{THIN}\2", mathml)
+
+
 def write_formula(writer: Any, node: Any) -> None:
     """A formula as MathML, which browsers draw by themselves: pages need no network."""
     block = node.__class__.__name__ == "math_block"
-    writer.body.append(convert(node.astext(), display="block" if block else "inline"))
+    writer.body.append(spaced(convert(node.astext(), display="block" if block else "inline")))
     raise SkipNode
+
+
+def keep_units(app: Any, page: Any, name: str) -> None:
+    """A number keeps its sign in its line: 90 %, 30 ✓, ± 0.3."""
+    for text in list(page.findall(Text)):
+        parent = text.parent
+        if not isinstance(parent, literal | FixedTextElement):
+            parent.replace(text, Text(re.sub(r"(?<=\d) (?=[%✓✗†])|(?<=±) (?=\d)", "\N{NO-BREAK SPACE}", text)))
 
 
 def note_missing_data(app: Any, page: str, source: list[str]) -> None:
@@ -86,5 +106,6 @@ def write_sample_report(app: Any, error: Exception | None) -> None:
 
 def setup(app: Any) -> None:
     app.connect("source-read", note_missing_data)
+    app.connect("doctree-resolved", keep_units)
     app.connect("build-finished", write_sample_report)
     app.add_html_math_renderer("mathml", (write_formula, None), (write_formula, None))

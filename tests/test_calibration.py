@@ -79,7 +79,9 @@ def test_a_sample_of_each_suite() -> None:
     counted = json.loads(predictions.case(0))
     assert {(kind, what) for kind, what, _ in counted} == {("numbers", "hidden"), ("numbers", "new")}
     assert all(len(own["bins"]) == N_BINS and sum(own["bins"]) == own["n"] for _, _, own in counted)
-    assert [row[-1] for row in factor_rows([found], [])] == ["yes", ""]
+    rows = factor_rows([found], [])
+    assert [row[-1] for row in rows] == ["yes", ""]
+    assert rows[0][1:3] == ("≥ 95 %", "100.0 % (2.5 to 100.0)")
     assert len(prediction_rows([counted])) == 4
 
 

@@ -108,6 +108,14 @@ def test_links_lead_somewhere() -> None:
             assert (page.parent / target).exists(), (page, target)
 
 
+def test_every_tag_is_closed() -> None:
+    """Else the mean of b, in pointed brackets, makes the rest of a page bold."""
+    for page in PAGES:
+        text = re.sub(r"```.*?```|`[^`\n]*`|\$[^$]*\$", "", page.read_text(encoding="utf-8"), flags=re.S)
+        tags = set(re.findall(r"<([a-zA-Z]\w*)[^<>]*>", text)) - {"br", "img"}
+        assert all(len(re.findall(rf"<{tag}\b", text)) == text.count(f"</{tag}>") for tag in tags), (page, tags)
+
+
 def test_pages_that_may_not_run_say_their_language() -> None:
     """Without its data a page is shown, not run, and only its head can say which language its code is in."""
     pages = [page for page in PAGES if needed_file(page)]

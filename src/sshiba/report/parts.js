@@ -20,7 +20,7 @@ function showOverview() {
     traces: [{
       type: "heatmap", z: part.shares, y: part.views.map((_, i) => i), zmin: 0, zmax: 1, colorscale: scale(look),
       colorbar: colourBar(look, "observed", { tickvals: [0, 0.5, 1], ticktext: ["0 %", "50 %", "100 %"], ...(look.narrow ? { y: -0.5 } : {}) }),
-      hovertemplate: "%{z:.0%} of the row is observed<extra></extra>",
+      text: part.shares.map((row) => row.map((share) => (100 * share).toFixed(0))), hovertemplate: "%{text} % of the row is observed<extra></extra>",
     }],
     layout: {
       xaxis: { title: { text: "rows, the complete ones first" }, showticklabels: false, zeroline: false },
@@ -141,13 +141,14 @@ function showCheck() {
       layout[`yaxis${name}`] = { domain: [bottom, top], anchor: `x${name}`, range: [0, 1.02], tickvals: [0, 0.5, 1], title: { text: column ? "" : "observed", font: { size: 11 } } };
       layout.annotations.push({ text: short(one.view, 18), x: (box[0] + box[1]) / 2, y: top, xref: "paper", yref: "paper", yanchor: "bottom", showarrow: false, font: { size: 12 } });
       traces.push({ type: "scatter", mode: "lines", x: [0, 1], y: [0, 1], line: { color: look.soft, width: 1, dash: "dot" }, hoverinfo: "skip", ...axes });
-      const hover = "predicted %{x:.0%}, observed %{y:.0%}<extra></extra>", y = one.points.map((p) => p[1]);
+      const hover = "predicted %{customdata[0]} %, observed %{customdata[1]} %<extra></extra>", y = one.points.map((p) => p[1]);
+      const customdata = one.points.map((p) => [(100 * p[0]).toFixed(0), (100 * p[1]).toFixed(0)]);
       if (one.line) {
         traces.push({ type: "scatter", mode: "lines", x: [...x, ...x.slice().reverse()], y: [...one.points.map((p) => p[2]), ...one.points.map((p) => p[3]).reverse()], fill: "toself", fillcolor: "rgba(0,114,178,0.25)", line: { width: 0 }, hoverinfo: "skip", ...axes });
-        traces.push({ type: "scatter", mode: "lines", x, y, name: plain(one.view), line: { color: colour }, hovertemplate: hover, ...axes });
+        traces.push({ type: "scatter", mode: "lines", x, y, name: plain(one.view), line: { color: colour }, customdata, hovertemplate: hover, ...axes });
       } else {
         const bar = { type: "data", symmetric: false, array: one.points.map((p) => p[3] - p[1]), arrayminus: one.points.map((p) => p[1] - p[2]), thickness: 1, width: 0 };
-        traces.push({ type: "scatter", mode: "markers", x, y, name: plain(one.view), marker: { color: colour, size: 7 }, error_y: bar, hovertemplate: hover, ...axes });
+        traces.push({ type: "scatter", mode: "markers", x, y, name: plain(one.view), marker: { color: colour, size: 7 }, error_y: bar, customdata, hovertemplate: hover, ...axes });
       }
     });
     return { words: "Predicted against observed on hidden cells, with 95 % intervals", traces, layout };
