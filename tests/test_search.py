@@ -125,7 +125,7 @@ def test_features_that_are_selected_are_to_be_read() -> None:
 
 
 def test_tiny_data_are_not_searched() -> None:
-    assert SSHIBA(2, random_state=0).fit({"x": np.random.default_rng(0).standard_normal((8, 2))}).search_ is None
+    assert SSHIBA(2, random_state=0).fit({"x": np.random.default_rng(0).standard_normal((6, 2))}).search_ is None
 
 
 def test_each_cell_is_asked_for_once_and_not_shown() -> None:

@@ -40,7 +40,8 @@ FEWEST, ALL = "fewest", "all"
 KEEP = {FEWEST: "as few factors as will do", ALL: "all factors that explain anything"}
 ALL_PRIORS = Priors(alpha=(1.0, 0.1), noise_floor=1e-4)  # under which idle factors shrink, but need not go
 TEST_SHARE, MOST_TEST_ROWS = 0.25, 1000  # of the rows, in each fold
-ENOUGH_ROWS, FEW_OPERATIONS = 150, 2e7  # with fewer test rows two folds, where a sweep takes milliseconds; else one
+ENOUGH_ROWS, MOST_FOLDS = 150, 4  # folds until so many rows are tested, where a sweep takes milliseconds; else one
+FEW_OPERATIONS = 5e7  # of such a sweep
 N_GROUPS = 3  # of columns that are no labels, hidden in turn
 LEAST_HIDDEN = 15  # cells of a view: fewer tell nothing
 MARGIN = 0.002  # nats a cell by which a candidate with more factors must be better
@@ -240,9 +241,10 @@ def run_search(
 
     spec, rng, n_rows = make_spec(Priors()), np.random.default_rng(seed), len(data[0].target)
     n_test = min(int(TEST_SHARE * n_rows), MOST_TEST_ROWS)
-    twice = n_test < ENOUGH_ROWS and n_operations(data, spec, n_components) < FEW_OPERATIONS
+    cheap = n_operations(data, spec, n_components) < FEW_OPERATIONS
+    n_folds = min(-(-ENOUGH_ROWS // max(n_test, 1)), MOST_FOLDS) if cheap else 1
     order = rng.permutation(n_rows)
-    parts = [order[i * n_test : (i + 1) * n_test] for i in range(2 if twice else 1)]
+    parts = [order[i * n_test : (i + 1) * n_test] for i in range(n_folds)]
     folds = [make_fold(data, part, spec, rng, kernels) for part in parts]
     judged = [i for i in spec.given if sum(fold.n_asked(i) for fold in folds) >= LEAST_HIDDEN]
     if not judged or any(not view.observed_rows.any() for fold in folds for view in fold.training):

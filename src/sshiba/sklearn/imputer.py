@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -14,6 +15,7 @@ from sklearn.utils._set_output import _get_output_config
 from sklearn.utils.validation import _check_feature_names_in, check_is_fitted
 
 from ..data.border import library_of
+from ..fitted.search import ALL, Candidate
 from .table_model import OneTableModel
 
 
@@ -33,6 +35,9 @@ class SSHIBAImputer(TransformerMixin, OneTableModel):
         View name -> its columns of X, or (columns, type).
     tol : float
         As of `SSHIBA`, but ten times as large: what is filled in hardly changes any more.
+    keep, search
+        All factors that explain anything are kept, without a search: that fills gaps slightly better in half of the
+        time. For as few factors as will do, say `keep=None, search="auto"`.
 
     All others are those of `SSHIBA`. A frame comes back as a frame, with its types and labels.
 
@@ -46,6 +51,8 @@ class SSHIBAImputer(TransformerMixin, OneTableModel):
     keep_empty_features: bool = False
     sample_posterior: bool = False
     tol: float = 1e-6
+    keep: str | None = ALL
+    search: str | Sequence[Candidate] | None = None
 
     _takes_sparse = False
 
