@@ -16,12 +16,16 @@ cold, cold-holes, cold-parquet, warm-parquet
                               eight sweeps with all factors, without Gram space, in turns with reading the file and
                               nothing else; cold: the system is made to forget the file before each of them
 same                          a file of a twelfth of the size against the same rows in memory
-checks                        evaluate, stability, tune and report of the file, which look at some of its rows
+checks, checks-labels, checks-parquet
+                              evaluate, stability, tune and report of the file, which look at some of its rows: of
+                              numbers, the same beside 20 yes/no columns, and a Parquet table; each in a process of its
+                              own, whose memory is compared with that of the same command on a tiny file of the kind
 """
 
 from __future__ import annotations
 
 import argparse
+import contextlib
 import json
 import logging
 import os
@@ -39,6 +43,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pandas as pd
 
 from sshiba import SSHIBA, load
 from sshiba.data.source_formats import find_source
@@ -48,7 +53,14 @@ BLOCK = 2**24  # bytes: about what a sweep reads at a time
 FITS: dict[str, dict[str, Any]] = {"gram": {}, "direct": {"engine": "memory"}, "holes": {}, "labels": {}}
 TURNS = {"cold": "numbers.npy", "cold-holes": "holes.npy", "cold-parquet": "table.parquet"}
 TURNS["warm-parquet"] = TURNS["cold-parquet"]
-CASES = (*FITS, *TURNS, "same", "checks")
+CHECKED = {  # the files of each case
+    "checks": ["numbers.npy"],
+    "checks-labels": ["numbers.npy", "yes_no.npy"],
+    "checks-parquet": ["table.parquet"],
+}
+COMMANDS = ("evaluate", "stability", "tune", "report")
+TINY, TINY_ROWS, TINY_WIDTH = "tiny", 300, 40
+CASES = (*FITS, *TURNS, "same", *CHECKED)
 NEEDS = {"holes": "holes.npy", "same": "small.npy"} | TURNS  # the file of each case; of all others numbers.npy
 
 
@@ -252,24 +264,52 @@ def run_same(folder: Path) -> dict[str, Any]:
     }
 
 
-def run_checks(folder: Path, max_memory: str) -> dict[str, Any]:
-    """The checks, one after the other, each with the memory that it took."""
-    from sshiba.evaluate import check, stability, tune
+def paths_of(case: str, folder: Path) -> list[str]:
+    return [str(folder / name) for name in CHECKED[case]]
 
-    views, types = views_of("checks", folder)
-    model = SSHIBA(K, types, random_state=0, max_memory=max_memory).fit(views)
-    jobs: dict[str, Callable[[], object]] = {
-        "check": lambda: check(model, views),
-        "stability": lambda: stability(model, views, n=3),
-        "tune": lambda: tune(model, views, {"n_components": [10, K]}, "x", "cells", n_folds=2),
-        "report": lambda: model.report(folder / "report.html", views),
+
+def make_tiny(folder: Path, names: list[str]) -> None:
+    """Files of the same kinds with a few rows and columns."""
+    folder.mkdir(exist_ok=True)
+    rows = chunk(0, TINY_ROWS)
+    for name in names:
+        values = rows["numbers" if name == "table.parquet" else Path(name).stem][:, :TINY_WIDTH]
+        if name == "table.parquet":
+            pd.DataFrame(values, columns=[f"c{d}" for d in range(values.shape[1])]).to_parquet(folder / name)
+        else:
+            np.save(folder / name, values)
+
+
+def make_model(case: str, folder: Path, max_memory: str) -> None:
+    """A model of all rows, which need not have converged, for the checks that ask for one."""
+    views: Any = {Path(path).stem: path for path in paths_of(case, folder)}
+    views = next(iter(views.values())) if case == "checks-parquet" else views
+    model = SSHIBA(K, random_state=0, max_memory=max_memory, max_iter=12, search=None)
+    model.fit(views).save(folder / f"{case}.sshiba")
+
+
+def run_check(case: str, name: str, folder: Path, max_memory: str) -> dict[str, Any]:
+    """One of the commands; the most memory that its process had, imports and all."""
+    from sshiba.cli import app
+    from sshiba.evaluate import tune
+
+    paths, made, memory = paths_of(case, folder), str(folder / f"{case}.sshiba"), ["--max-memory", max_memory]
+    words = {
+        "evaluate": ["evaluate", *paths, "--components", str(K), *memory],
+        "stability": ["stability", made, *paths, "-n", "3", *memory],
+        "report": ["report", made, "-o", str(folder / "report.html"), "--force", *memory],
     }
-    found: dict[str, Any] = {"case": "checks"}
-    for name, job in jobs.items():
-        watch, began = Watch(), time.perf_counter()
-        job()
-        found[name] = {"seconds": time.perf_counter() - began, **watch.found()}
-    return found
+    words["report"] += [word for path in paths for word in ("--data", path)]
+    watch, began = Watch(), time.perf_counter()
+    if name == "tune":  # which is no command
+        views: Any = paths[0] if case == "checks-parquet" else {Path(path).stem: path for path in paths}
+        target = "c0" if case == "checks-parquet" else "numbers"
+        model = SSHIBA(K, random_state=0, max_memory=max_memory)
+        tune(model, views, {"n_components": [10, K]}, target, "cells", n_folds=2)
+    else:
+        with contextlib.redirect_stdout(sys.stderr):
+            app(words[name], standalone_mode=False)
+    return {"seconds": time.perf_counter() - began, **watch.found()}
 
 
 def run_case(case: str, folder: Path, asked: argparse.Namespace) -> dict[str, Any]:
@@ -279,7 +319,13 @@ def run_case(case: str, folder: Path, asked: argparse.Namespace) -> dict[str, An
             return run_fit(case, folder, asked.max_memory, asked.seconds, asked.device)
         if case in TURNS:
             return run_turns(case, folder, asked.max_memory)
-        return run_same(folder) if case == "same" else run_checks(folder, asked.max_memory)
+        if case == "same":
+            return run_same(folder)
+        kind, _, name = case.partition(":")
+        if name == "model":
+            make_model(kind, folder, asked.max_memory)
+            return {"case": case}
+        return {"case": case, **run_check(kind, name, folder, asked.max_memory)}
 
 
 # ------------------------------------------------------------------------------------------------ all of them
@@ -296,6 +342,23 @@ def in_a_process(case: str, folder: Path, asked: argparse.Namespace) -> dict[str
     return json.loads(found.stdout.splitlines()[-1])
 
 
+def run_checks(case: str, folder: Path, asked: argparse.Namespace) -> dict[str, Any]:
+    """All commands, one after the other."""
+    tiny = folder / TINY
+    make_tiny(tiny, CHECKED[case])
+    found: dict[str, Any] = {
+        "case": case,
+        "GB": sum(Path(path).stat().st_size for path in paths_of(case, folder)) / 1e9,
+    }
+    for place in (tiny, folder):
+        in_a_process(f"{case}:model", place, asked)
+    for name in COMMANDS:
+        own, least = (in_a_process(f"{case}:{name}", place, asked) for place in (folder, tiny))
+        of_tiny = {"GB of memory, tiny file": least["GB of memory"]}
+        found[name] = own | of_tiny | {"GB added": own["GB of memory"] - least["GB of memory"]}
+    return found
+
+
 def with_earlier(new: dict[str, Any], old: dict[str, Any] | None) -> dict[str, Any]:
     """A fit that went on: its time in all, and the most memory that it took."""
     if old is None or "converged" not in new:
@@ -305,6 +368,8 @@ def with_earlier(new: dict[str, Any], old: dict[str, Any] | None) -> dict[str, A
 
 
 def needed_files(case: str) -> list[str]:
+    if case in CHECKED:
+        return CHECKED[case]
     return [NEEDS.get(case, "numbers.npy"), *(["yes_no.npy", "classes.npy"] if case == "labels" else [])]
 
 
@@ -337,7 +402,8 @@ def main() -> None:
                 continue
             for name in needed_files(case):
                 make_file(folder / name, n // 12 if name == "small.npy" else n)
-            found["rows"][case] = with_earlier(in_a_process(case, folder, asked), old)
+            new = run_checks(case, folder, asked) if case in CHECKED else in_a_process(case, folder, asked)
+            found["rows"][case] = with_earlier(new, old)
             if asked.out:
                 asked.out.write_text(json.dumps(found, indent=1) + "\n")
     finally:

@@ -101,6 +101,16 @@ def test_separators_are_found(tmp_path: Path, separator: str) -> None:
     assert values(path)["body height, cm"].tolist() == [180, 170]
 
 
+@pytest.mark.parametrize("separator", [",", ";"])
+def test_lines_longer_than_what_usually_tells_how_a_file_is_written(tmp_path: Path, separator: str) -> None:
+    names = [f"{'long ' * 100}{i}" for i in range(300)]  # together longer than csv takes a cell to be
+    rows = [separator.join(str(i + row) for i in range(300)) for row in range(4)]
+    path = write_text(tmp_path / "t.csv", separator.join(names), *rows)
+    found = values(path)
+    assert list(found) == names
+    assert found.iloc[2].tolist() == [i + 2 for i in range(300)]
+
+
 # -------------------------------------------------------------------------------------------- written as it came
 
 EUROPEAN = ["größe;gewicht;ort", *("1,8;70,5;Köln", "1,7;;Bonn", ";65,25;Köln", "1,9;80;") * 10]

@@ -1,5 +1,6 @@
 """Every closed form and quadrature of the likelihoods against an independent number."""
 
+import tracemalloc
 import warnings
 from itertools import pairwise
 
@@ -163,6 +164,30 @@ def test_class_probabilities_are_those_of_draws(n_classes: int, tolerance: float
     own = np.sqrt(own_var + noise_var) * rng.standard_normal((n, n_classes))
     x = mean + rng.standard_normal((n, 4)) @ z_factor[0].T + own
     np.testing.assert_allclose(p[0], np.bincount(x.argmax(1), minlength=n_classes) / n, atol=tolerance)
+
+
+@pytest.mark.parametrize("rank", [0, 1, 3])
+def test_probabilities_of_more_classes_than_factors(rank: int) -> None:
+    """As from the eigenvectors of the covariance of the classes itself."""
+    rng = np.random.default_rng(rank)
+    mean, z_factor, own_var = rng.standard_normal((6, 8)), rng.standard_normal((6, 8, rank)), rng.random((6, 8))
+    p, _ = MultinomialProbit().predict(PredictiveX(mean, z_factor, own_var, np.ones(8)))
+    centred = z_factor - z_factor.mean(axis=1, keepdims=True)
+    values, vectors = np.linalg.eigh(centred @ np.swapaxes(centred, 1, 2))
+    A = np.flip(vectors * np.sqrt(np.maximum(values, 0))[:, None, :], axis=2)[:, :, :rank]
+    A = np.where(A.max(axis=1, keepdims=True) < -A.min(axis=1, keepdims=True), -A, A)
+    np.testing.assert_allclose(p, class_probabilities(mean, A, np.sqrt(own_var + 1)), atol=1e-10)
+
+
+def test_many_classes_need_no_matrix_of_classes() -> None:
+    rng = np.random.default_rng(0)
+    x = PredictiveX(rng.standard_normal((50, 400)), rng.standard_normal((50, 400, 3)), np.ones((50, 400)), np.ones(400))
+    MultinomialProbit().predict(x)  # compiled
+    tracemalloc.start()
+    MultinomialProbit().predict(x)
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert peak < 8 * 50 * 400 * 100
 
 
 @pytest.mark.parametrize("n_classes", [2, 3, 7])

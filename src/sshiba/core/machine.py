@@ -10,6 +10,8 @@ from typing import Any
 SHARE = 0.6  # of the memory that is free now, where the user says nothing
 UNITS = {"": 1, "K": 10**3, "M": 10**6, "G": 10**9, "T": 10**12, "KI": 2**10, "MI": 2**20, "GI": 2**30, "TI": 2**40}
 LEAST = 64 * 10**6
+CHUNK_BYTES = 2**26
+CHUNKS_IN_MEMORY = 32  # of what may be used: they are read ahead, and copied as they are learned
 LIMITS = (Path("/sys/fs/cgroup/memory.max"), Path("/sys/fs/cgroup/memory/memory.limit_in_bytes"))
 
 
@@ -24,6 +26,11 @@ def memory_limit(given: Any) -> float:
     if not n_bytes >= LEAST:
         raise ValueError(f"max_memory must be at least {LEAST // 10**6} MB, not {given!r}.")
     return n_bytes
+
+
+def chunk_bytes(limit: float) -> float:
+    """Bytes of rows that are not in memory, read at a time."""
+    return min(CHUNK_BYTES, limit / CHUNKS_IN_MEMORY)
 
 
 def free_memory() -> int:

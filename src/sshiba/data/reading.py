@@ -18,7 +18,7 @@ import numpy as np
 import pandas as pd
 
 from ..core.coded import CodedView
-from ..core.machine import memory_limit
+from ..core.machine import chunk_bytes, memory_limit
 from ..core.streamed import AnyView, ReadCount, StreamedView
 from .advice import DataTypeError, DataWarning, Problem, Remedy
 from .alignment import RowPlaces, align
@@ -51,8 +51,6 @@ from .wording import counted, first_few, quoted
 
 logger = logging.getLogger("sshiba")
 
-CHUNK_BYTES = 2**26  # of rows that are not in memory, read at a time
-CHUNKS_IN_MEMORY = 32  # of what may be used: they are read ahead, and copied as they are learned
 MEMORY_SHARE = 0.5  # of what may be used, for coded rows that are kept
 SPARSE_REASON = "a sparse matrix of numbers"  # why it is taken as Real
 
@@ -96,7 +94,6 @@ def read_training(
     tables = _read_tables(to_read, {name: as_view(view, name) for name, view in given.items()}, allow_no_rows=False)
     reads = ReadCount() if reads is None else reads
     limit = memory_limit(max_memory)
-    chunk_bytes = min(CHUNK_BYTES, limit / CHUNKS_IN_MEMORY)
     tables = {name: replace(table, reads=reads) for name, table in tables.items()}
     _check_names(given, tables, "view types are given for")
     index, rows = _align_all(tables, beside, training=True)
@@ -117,7 +114,7 @@ def read_training(
             view = as_view(given[name], name)
         else:
             view, schema.inferred[name] = infer_type(table, name)
-        learned = _learn(view, table, name, chunk_bytes)
+        learned = _learn(view, table, name, chunk_bytes(limit))
         coding = view.make_coding(learned, name)
         view.check_options(name, coding.width)
         schema.types[name] = view
@@ -135,7 +132,7 @@ def read_training(
         if table.source is None and name in in_memory:
             data[name] = _encode(view, table, table.frame, name, coding, dtype).take(rows[name])
             continue
-        streamed = _stream(view, replace(table), name, coding, dtype, chunk_bytes)  # without the table's sample
+        streamed = _stream(view, replace(table), name, coding, dtype, chunk_bytes(limit))  # without the table's sample
         data[name] = streamed.gathered().take(rows[name]) if name in in_memory else streamed.at(rows[name])
     if known is not None:
         data[ENTRY] = known.encode(frames, len(index))
@@ -207,10 +204,10 @@ def kept_in_memory(tables: Mapping[str, Table], dtype: Any, limit: float) -> set
     return kept
 
 
-def _stream(view: View, table: Table, name: str, coding: Coding, dtype: Any, chunk_bytes: float) -> StreamedView:
+def _stream(view: View, table: Table, name: str, coding: Coding, dtype: Any, max_bytes: float) -> StreamedView:
     """A view whose rows are coded as they are read, or were on the workers that have them."""
     if table.source is not None and table.source.parts is not None:
-        return code_on_workers(view, table.source, name, coding, dtype, chunk_bytes)
+        return code_on_workers(view, table.source, name, coding, dtype, max_bytes)
 
     def read_rows(start: int, stop: int) -> CodedView:
         block = table.read_block(start, stop) if view.takes_blocks and not coding.beside else None
@@ -222,7 +219,7 @@ def _stream(view: View, table: Table, name: str, coding: Coding, dtype: Any, chu
     complete = bool((coding.observed_per_feature == table.n_rows).all())
     any_order = table.source is None or table.source.any_order
     nothing = CodedView(empty.target, None)
-    return StreamedView.of(read_rows, table.n_rows, nothing, coding.width, complete, chunk_bytes, any_order)
+    return StreamedView.of(read_rows, table.n_rows, nothing, coding.width, complete, max_bytes, any_order)
 
 
 def _warn_labels(schema: Schema, tables: Mapping[str, Table]) -> None:
@@ -324,12 +321,12 @@ def read_new(
     return data, index
 
 
-def _learn(view: View, table: Table, name: str, chunk_bytes: float) -> Any:
+def _learn(view: View, table: Table, name: str, max_bytes: float) -> Any:
     if table.sparse is not None:
         return view.learn_sparse(table.sparse, name)
     if table.source is not None and table.source.parts is not None:
         return learn_on_workers(view, table.source.parts, name)
-    return reduce(add, (view.learn(chunk, name) for chunk in table.chunks(chunk_bytes)))
+    return reduce(add, (view.learn(chunk, name) for chunk in table.chunks(max_bytes)))
 
 
 def _encode(view: View, table: Table, frame: pd.DataFrame, name: str, coding: Coding, dtype: Any) -> CodedView:

@@ -10,12 +10,12 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from ..core.machine import memory_limit
+from ..core.machine import chunk_bytes, memory_limit
 from ..core.random import seed_sequence
 from .alignment import align
 from .border import as_views
 from .containers import Table, read_table
-from .row_parts import PART_BYTES, holds_sources, in_container
+from .row_parts import holds_sources, in_container
 from .rows_at import as_outlined
 
 logger = logging.getLogger("sshiba")
@@ -62,21 +62,22 @@ def draw_sample(views: Any, max_rows: int = MOST_ROWS, max_memory: Any = None, r
     parts = views if isinstance(views, Mapping) else {"": views}
     tables = {name: read_table(part, name) for name, part in parts.items()}
     index, places = align(tables, training=False)
-    room = memory_limit(max_memory) / (COPIES * sum(table.row_bytes for table in tables.values()))
+    limit = memory_limit(max_memory)
+    room = limit / (COPIES * sum(table.row_bytes for table in tables.values()))
     wanted = min(int(max_rows), max(LEAST_ROWS, int(room)))
     rows, labels = None, index
     if len(index) > wanted:
         rng = np.random.default_rng(seed_sequence(random_state).spawn(1)[0].spawn(1)[0])
         rows = np.sort(rng.choice(len(index), wanted, replace=False))
         labels = index[rows]
-    found = {name: _taken(table, places[name], rows) for name, table in tables.items()}
+    found = {name: _taken(table, places[name], rows, chunk_bytes(limit)) for name, table in tables.items()}
     sample = Sample(found if isinstance(views, Mapping) else found[""], labels, index, rows)
     if rows is not None:
         logger.warning("looking at %s", sample.in_words)
     return sample
 
 
-def _taken(table: Table, places: np.ndarray | None, rows: np.ndarray | None) -> Any:
+def _taken(table: Table, places: np.ndarray | None, rows: np.ndarray | None, max_bytes: float) -> Any:
     """Some rows of a view, in its container; a view with names may lack some of them."""
     n_rows = table.n_rows if places is None else len(places)
     wanted = np.arange(n_rows) if rows is None else rows
@@ -87,17 +88,17 @@ def _taken(table: Table, places: np.ndarray | None, rows: np.ndarray | None) -> 
         return table.sparse.take(wanted)
     if table.tensor is not None:
         return table.tensor[wanted]
-    return in_container(table, gathered(table, wanted))
+    return in_container(table, gathered(table, wanted, max_bytes))
 
 
-def gathered(table: Table, wanted: np.ndarray) -> pd.DataFrame:
-    """Rows at these places, in this order; in one pass over the table."""
+def gathered(table: Table, wanted: np.ndarray, max_bytes: float) -> pd.DataFrame:
+    """Rows at these places, in this order; in one pass over the table, so many bytes at a time."""
     if table.source is None:
         return table.frame.iloc[wanted]
     if len(wanted) == 0:
         return table.frame
     order = np.argsort(wanted, kind="stable")
-    places, step = wanted[order], max(1, PART_BYTES // max(table.row_bytes, 1))
+    places, step = wanted[order], max(1, int(max_bytes) // max(table.row_bytes, 1))
     parts = []
     for some in np.split(places, np.flatnonzero(np.diff(places // step)) + 1):
         first = int(some[0])

@@ -39,6 +39,7 @@ X_SHARE, X_COPIES = 0.25, 6  # of the memory for q(x), and how often <x> is coun
 AT_ONCE = 4  # blocks that are read and worked on at a time, each by a thread; sums do not depend on how many there are
 M_TRIM_THRESHOLD, M_MMAP_THRESHOLD = -1, -3  # as malloc.h has them
 FREED, FREED_OF_DEVICE = 2**25, 2**19  # the largest arrays whose memory is kept for the next sweep
+FREED_IN_MEMORY = 64  # of what may be used: several of them are kept, and nothing else can use them
 MOST_PASSES = 8  # over rows that are read, for patterns of holes that lie apart
 
 
@@ -78,7 +79,8 @@ class MemoryRows:
     device : Device
         Where the rows live. Globals go there as messages, statistics come back, once a sweep.
     max_memory : float
-        Bytes; where q(x) would take too much of them it lies in a scratch file.
+        Bytes; where q(x) would take too much of them it lies in a scratch file. The less they are, the less of what is
+        freed is kept.
     holes : sequence of Holes, optional
         Of each view over all rows, where `data` are some of them, in memory.
     """
@@ -103,7 +105,8 @@ class MemoryRows:
         self.data, self.spec, self.missing = data, spec, missing
         self.n_rows = data[0].n_rows
         self.in_memory = all(view.in_memory for view in data)
-        keep_freed_memory(FREED if device.is_host or self.in_memory else FREED_OF_DEVICE)
+        largest = FREED if device.is_host or self.in_memory else FREED_OF_DEVICE
+        keep_freed_memory(int(min(largest, max_memory / FREED_IN_MEMORY)))
         self.any_order = device.is_host and all(view.any_order for view in data)
         self.portable = device.is_host and self.in_memory
         n_latent = sum(own.n_features for own in spec.views if own.likelihood.latent or missing != "exact")

@@ -24,7 +24,8 @@ from .formats import STREAM, TEXTS, FileError, ending_of
 
 logger = logging.getLogger("sshiba")
 
-HEAD = 2**16  # bytes that tell how a file is written
+HEAD, LINES = 2**16, 3  # bytes, and lines at least, that tell how a file is written
+MOST_HEAD = 2**26  # bytes, where lines are so long
 BLOCK = 2**24
 MARKS = {codecs.BOM_UTF8: "utf-8-sig", codecs.BOM_UTF16_LE: "utf-16", codecs.BOM_UTF16_BE: "utf-16"}
 FALLBACK = "cp1252"  # of text that is not UTF-8: Western Windows, which has all of latin-1's letters
@@ -177,13 +178,15 @@ def _opened(path: str) -> IO[bytes]:
 
 
 def _head(path: str, content: bytes | None) -> bytes:
-    """The first lines, none of them cut off."""
-    if content is not None:
-        head = content[: HEAD + 1]
-    else:
-        with _opened(path) as file:
-            head = file.read(HEAD + 1)
-    return head if len(head) <= HEAD else head[: head.rfind(b"\n") + 1] or head
+    """The first lines, none of them cut off; where there is no end of a line some of it."""
+    with io.BytesIO(content) if content is not None else _opened(path) as file:
+        head = file.read(HEAD + 1)
+        while HEAD < len(head) <= MOST_HEAD and head.count(b"\n") < LINES:
+            more = file.read(len(head))
+            if not more:
+                return head
+            head += more
+    return head if len(head) <= HEAD else head[: head.rfind(b"\n") + 1] or head[: HEAD + 1]
 
 
 def _encoding(path: str, content: bytes | None, asked: str | None, usual: Dialect | None) -> str:
@@ -245,7 +248,11 @@ def _separator(head: str, path: str, asked: str | None, usual: Dialect | None) -
 
 def _rows(head: str, separator: str) -> list[list[str]]:
     """The first lines as cells; blank lines are none."""
-    return [row for row in csv.reader(io.StringIO(head, newline=""), delimiter=separator) if row][:100]
+    usual = csv.field_size_limit(max(len(head), 1))  # by another separator a line is one cell, however long
+    try:
+        return [row for row in csv.reader(io.StringIO(head, newline=""), delimiter=separator) if row][:100]
+    finally:
+        csv.field_size_limit(usual)
 
 
 def _cells_of_lines(head: str, separator: str) -> Iterable[list[Cell]]:
@@ -288,7 +295,7 @@ def _check_first_line(rows: list[list[str]], path: str) -> None:
         raise FileError(f"{path!r}: its first line, {' '.join(names)!r}, has {cells}: remove it if it is a title.")
     told = "say --no-header if its first line is a row"
     like_row = _look_like_row(names)
-    twice = [name for i, name in enumerate(names) if name in names[:i]]
+    twice = [name for name, number in Counter(names).items() if number > 1]
     if twice:
         words = f"{path!r} has several columns of the name {first_few(twice)}: rename them"
         raise FileError(f"{words}, or {told}." if like_row else f"{words}.")

@@ -5,6 +5,7 @@ from __future__ import annotations
 import platform
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
+from math import inf
 from typing import Any
 
 import numpy as np
@@ -14,6 +15,7 @@ import sklearn
 from sklearn.utils.validation import check_is_fitted
 
 from ..core.explained import order_factors
+from ..core.machine import memory_limit
 from ..core.scratch import RowsLostError
 from ..core.spec import ModelSpec
 from ..core.state import Posterior
@@ -62,6 +64,12 @@ class Fitted:
     def dtype(self) -> str:
         """The precision in which real views are stored."""
         return self.settings["dtype"]
+
+    @property
+    def memory_limit(self) -> float:
+        """Bytes that answers may work with; any where the user did not say, so that they are the same everywhere."""
+        given = self.settings.get("max_memory")
+        return inf if given is None else memory_limit(given)
 
     @property
     def factor_names(self) -> list[str]:

@@ -14,6 +14,7 @@ from sklearn.exceptions import ConvergenceWarning
 from ..core.arrays import array_namespace, to_numpy
 from ..core.bound import rows_bound
 from ..core.coded import CodedView
+from ..core.devices import HOST
 from ..core.likelihoods import PredictiveX
 from ..core.predictive import PredictiveView
 from ..core.scratch import empty_answer
@@ -22,7 +23,8 @@ from ..core.state import Posterior
 from ..engines import RowPosterior, Rows
 from ..engines.protocol import Z_TOL, Local
 
-CHUNK_BYTES = 2**26  # working memory of predictions
+DEVICE_BYTES = 2**28  # working memory of predictions on a device; on the host it is that of rows with own covariances
+COPIES = 4  # at a time: those of the rows before these, of these, sharpened, and squared
 
 
 def infer_factors(
@@ -87,9 +89,11 @@ def predict_views(
 def predictive_parts(part: RowPosterior, view: PredictiveView, i: int) -> Iterator[tuple[np.ndarray, PredictiveX]]:
     """The predictive x of view `i` for some rows at a time, with their places."""
     n_components = part.z_mean.shape[1]
-    # D·K for z_factor; where features have covariances of their own, and rows, too, also K²/2 for <zzᵀ>.
-    cells = len(view.noise_var) * max(n_components, 1) + n_components**2
-    step = max(1, CHUNK_BYTES // (8 * cells))
+    # D·K for z_factor where rows have covariances of their own; where features have, K²/2 for <zzᵀ>.
+    own = n_components if part.z_cov.shape[0] > 1 else 1
+    cells = len(view.noise_var) * max(own, 1) + n_components**2
+    room = HOST.part_bytes if isinstance(part.z_mean, np.ndarray) else DEVICE_BYTES
+    step = max(1, room // (8 * COPIES * cells))
     for start in range(0, len(part.rows), step):
         some = part.part(slice(start, start + step))
         yield some.rows, view.x(some.z_mean, some.z_cov).shifted(some.offsets[i])

@@ -10,6 +10,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from math import inf
 
 import numpy as np
 
@@ -83,6 +84,7 @@ class ShortFits:
     device: Device
     watch: Callable[[Progress], object] | None = None
     stop_requests: Sequence[int] = ()
+    max_memory: float = inf
 
 
 def learn_twins(
@@ -168,13 +170,14 @@ def mean_score(
 
         spec = fits.candidate.spec(make_spec)
         k = fits.n_components(own, n_rows)
-        rows = make_rows(own.add_twins(fold.training), spec, k, fits.missing, fits.engine, device=fits.device)
+        training, limit = own.add_twins(fold.training), fits.max_memory
+        rows = make_rows(training, spec, k, fits.missing, fits.engine, device=fits.device, max_memory=limit)
         first = posterior_along(spec, rows.groups, rows.directions(k), np.random.default_rng(0))
         left = None if limit is None else began + limit - time.perf_counter()
         short = replace(fits.options, max_iter=SHORT, trials=False, max_time=left)
         end = run(rows, StartingPoint(first, k), short, fits.watch, stop_requests=fits.stop_requests)
         check()
-        for i, values in judge(end.state.posterior, spec, fold, check, own.add_twins).items():
+        for i, values in judge(end.state.posterior, spec, fold, check, own.add_twins, fits.max_memory).items():
             losses[i] = np.concatenate([losses[i], values]) if i in losses else values
     spec = schema.model_spec(1, Candidate().priors, "exact")
     return float(np.mean([score(values, spec.views[i]) for i, values in losses.items()]))

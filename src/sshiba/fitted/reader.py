@@ -57,7 +57,8 @@ class RowReader:
         device = device_or_host(self.fit.settings["device"], data.values())
         shown = self.fit.schema.with_twins(data, asked=asked) if twins else data
         every = self._every_view(shown, spec, device.is_host)
-        return make_rows(every, spec, self.fit.n_components, engine="memory", device=device)
+        limit = self.fit.memory_limit
+        return make_rows(every, spec, self.fit.n_components, engine="memory", device=device, max_memory=limit)
 
     @staticmethod
     def _every_view(data: Mapping[str, Any], spec: ModelSpec, sparse: bool) -> list[CodedView]:

@@ -83,7 +83,8 @@ def find_residual_shapes(
     errors = {i: np.full((2, len(chosen), spec.views[i].n_features), np.nan) for i in wanted}  # with their variances
     views = {i: PredictiveView(posterior.views[i]) for i in wanted}
     rng = np.random.default_rng(1)
-    for part in make_rows(shown, spec, posterior.n_components, engine="memory").infer(posterior, z_tol=ROUGH):
+    own = make_rows(shown, spec, posterior.n_components, engine="memory", max_memory=max_memory)
+    for part in own.infer(posterior, z_tol=ROUGH):
         for i, view in views.items():
             for rows, x in predictive_parts(part, view, i):
                 given, y = shown[i].read(rows), to_numpy(x.mean)

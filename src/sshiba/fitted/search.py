@@ -18,6 +18,7 @@ import time
 import warnings
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from math import inf
 from typing import Any
 
 import numpy as np
@@ -223,6 +224,7 @@ def run_search(
     stop_requests: Sequence[int] = (),
     add_twins: AddTwins = no_twins,
     kernels: Sequence[int] = (),
+    max_memory: float = inf,
 ) -> tuple[Search, Posterior] | None:
     """A short fit of each candidate to the same rows, and the end of the chosen one; None where too few are left to
     judge it, or where half of the time of the fit is not enough. A stop request raises KeyboardInterrupt: there is
@@ -260,7 +262,7 @@ def run_search(
         short = replace(options, max_iter=SHORT, trials=few, max_time=left)
         watch = callback and (lambda progress: callback(replace(progress, restart=number)))
         training, own = add_twins(fold.training, ()), candidate.spec(make_spec)
-        rows = make_rows(training, own, n_components, missing, engine, device=device)
+        rows = make_rows(training, own, n_components, missing, engine, device=device, max_memory=max_memory)
         if few or candidate.priors not in near:
             along = rows.directions(n_components)
             first = posterior_along(rows.spec, rows.groups, along, np.random.default_rng(seed))
@@ -271,7 +273,7 @@ def run_search(
         check()
         if not few:
             near[candidate.priors] = end
-        losses = judge(end, rows.spec, fold, check, add_twins)
+        losses = judge(end, rows.spec, fold, check, add_twins, max_memory)
         return {i: losses[i] for i in judged}, end
 
     try:
@@ -371,12 +373,18 @@ Losses = dict[int, np.ndarray]  # of each view that is judged, (n, D times quest
 
 
 def judge(
-    posterior: Posterior, spec: ModelSpec, fold: Fold, check: Callable[[], None], add_twins: AddTwins = no_twins
+    posterior: Posterior,
+    spec: ModelSpec,
+    fold: Fold,
+    check: Callable[[], None],
+    add_twins: AddTwins = no_twins,
+    max_memory: float = inf,
 ) -> Losses:
     """How far the predictions of hidden cells are from what they were; `check` may end it between two questions."""
     losses: dict[int, list[np.ndarray]] = {}
     for question in fold.questions:
-        rows = make_rows(add_twins(question.shown, question.hidden), spec, posterior.n_components, engine="memory")
+        shown, k = add_twins(question.shown, question.hidden), posterior.n_components
+        rows = make_rows(shown, spec, k, engine="memory", max_memory=max_memory)
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", ConvergenceWarning)  # these rows are nobody's
             predicted = predict_views(rows, posterior, list(question.hidden), (1.0,) * len(spec.views), ROUGH_Z, True)

@@ -13,6 +13,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import replace
+from math import inf
 
 import numpy as np
 
@@ -35,6 +36,7 @@ def find_sharpness(
     spec: ModelSpec,
     posterior: Posterior,
     out_of_time: Callable[[], bool] = lambda: False,
+    max_memory: float = inf,
 ) -> tuple[float, ...]:
     """A factor for each view: 1 but for those that need it and can be predicted from others.
 
@@ -43,7 +45,7 @@ def find_sharpness(
     needed = [spec.views[i].likelihood.needs_sharpness and len(spec.learned) > 1 for i in spec.learned]
     n_rows = max(LEAST_ROWS, min(MOST_ROWS, ALL_ROWS // max(sum(needed), 1)))
     return tuple(
-        _of_view(i, data, spec, posterior, n_rows, out_of_time) if wanted and not out_of_time() else 1.0
+        _of_view(i, data, spec, posterior, n_rows, out_of_time, max_memory) if wanted and not out_of_time() else 1.0
         for i, wanted in enumerate(needed)
     )
 
@@ -55,6 +57,7 @@ def _of_view(
     posterior: Posterior,
     n_rows: int,
     out_of_time: Callable[[], bool],
+    max_memory: float,
 ) -> float:
     others = [data[j].observed_rows for j in spec.learned if j != i]
     useful = np.flatnonzero(data[i].observed_rows & np.any(others, axis=0))
@@ -66,7 +69,8 @@ def _of_view(
     shown[i] = shown[i].hidden()
     likelihood = spec.views[i].likelihood
     parts: list[tuple[np.ndarray, PredictiveX]] = []
-    for part in make_rows(shown, spec, posterior.n_components, engine="memory").infer(posterior, z_tol=ROUGH):
+    rows = make_rows(shown, spec, posterior.n_components, engine="memory", max_memory=max_memory)
+    for part in rows.infer(posterior, z_tol=ROUGH):
         codes, x = labels[part.rows], predictive_x(posterior.views[i], part.z_mean, part.z_cov)
         leverage = np.minimum(x.own_var, 0.9)
         residual = likelihood.infer_x(codes, x.mean, x.noise_var, None).mean - x.mean

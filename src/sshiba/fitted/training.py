@@ -165,7 +165,8 @@ def learn_kernels(settings: Settings, schema: Schema, data: Mapping[str, AnyView
     with FitBar(1, SHORT, "kernel") if settings.verbose else nullcontext() as bar, ctrl_c() as stops:
         device = device_of(settings, [data[name] for name in kernels])
         here = engine_of_short_fits(settings)
-        short = ShortFits(many, size, options, settings.missing, here, device, bar, stops)
+        limit = memory_limit(settings.max_memory)
+        short = ShortFits(many, size, options, settings.missing, here, device, bar, stops, limit)
         found = learn_twins(schema, data, seed, short)
     for name, twin in found.twins.items():
         width = f", gamma {twin.params['gamma']:.3g}" if "gamma" in twin.params else ""
@@ -278,7 +279,7 @@ class Training:
         def out_of_time() -> bool:
             return bool(stop_requests) or time.perf_counter() - self.began > end
 
-        sharpness = find_sharpness(self.coded, self.spec, fit.posterior, out_of_time)
+        sharpness = find_sharpness(self.coded, self.spec, fit.posterior, out_of_time, self.limit)
         numbers = [self.schema.place(name) for name in self.schema.types if name not in self.schema.twins]
         shapes = find_residual_shapes(self.coded, self.spec, fit.posterior, numbers, out_of_time, self.limit)
         fit = replace(fit, sharpness=sharpness, residuals=shapes)
@@ -341,7 +342,18 @@ class Training:
             where = (engine_of_short_fits(settings), device_of(settings, data))
             kernels = [schema.place(name) for name in schema.twins]
             with_twins = schema.add_twins
-            given = (candidates, in_memory, self._model_spec, *model, *where, bar, stops, with_twins, kernels)
+            given = (
+                candidates,
+                in_memory,
+                self._model_spec,
+                *model,
+                *where,
+                bar,
+                stops,
+                with_twins,
+                kernels,
+                self.limit,
+            )
             found = run_search(*given)
         if found is not None:
             logger.info(found[0].in_words())

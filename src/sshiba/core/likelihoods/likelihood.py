@@ -43,6 +43,8 @@ class PredictiveX:
 
     def sharpened(self, c: float) -> PredictiveX:
         """With c·W and c·b."""
+        if c == 1:
+            return self
         return replace(self, mean=c * self.mean, z_factor=c * self.z_factor, own_var=c**2 * self.own_var)
 
     def with_independent_classes(self) -> PredictiveX:

@@ -87,18 +87,25 @@ class MultinomialProbit(Likelihood):
         """Classes are correlated through z. Of that covariance S, what is common to all classes does not matter, and as
         much as can be is moved to the part that is independent between classes, S = A Aᵀ + floor·I, which is
         integrated in one dimension; A u is averaged over points, its largest directions first.
+
+        With F the centred factor S = F Fᵀ has no more directions than z has. Where these are fewer than the classes
+        can have, C − 1, the floor is 0, and A = F V with FᵀF = V Λ Vᵀ: S F V = F V Λ, and VᵀFᵀF V = Λ. So nothing of
+        the size C x C is needed.
         """
         xp, n_classes = array_namespace(x.mean), x.mean.shape[1]
         factor = x.z_factor - xp.mean(x.z_factor, axis=1, keepdims=True)
-        values, vectors = xp.linalg.eigh(factor @ xp.matrix_transpose(factor))
-        floor = xp.where(values[:, 1:2] > 0, values[:, 1:2], 0.0)  # values[:, 0] is the common direction's zero
-        std = xp.sqrt(x.own_var + x.noise_var + floor)
-        spread = xp.where(values > floor, values - floor, 0.0)
-        rank = max(0, min(n_classes - 2, x.z_factor.shape[2]))  # S has no more directions than z has
-        A = xp.flip(vectors * xp.sqrt(spread)[:, None, :], axis=-1)[:, :, :rank]
+        own_var = x.own_var + x.noise_var
+        if factor.shape[2] < n_classes - 1:
+            A = xp.flip(factor @ xp.linalg.eigh(xp.matrix_transpose(factor) @ factor)[1], axis=-1)
+        else:
+            values, vectors = xp.linalg.eigh(factor @ xp.matrix_transpose(factor))
+            floor = xp.where(values[:, 1:2] > 0, values[:, 1:2], 0.0)  # values[:, 0] is the common direction's zero
+            spread = xp.where(values > floor, values - floor, 0.0)
+            A = xp.flip(vectors * xp.sqrt(spread)[:, None, :], axis=-1)[:, :, : n_classes - 2]
+            own_var = own_var + floor
         # The points are not symmetric, and eigenvectors come with either sign: here the largest entry is positive.
         mirrored = xp.max(A, axis=1, keepdims=True) < -xp.min(A, axis=1, keepdims=True)
-        return class_probabilities(x.mean, xp.where(mirrored, -A, A), std)
+        return class_probabilities(x.mean, xp.where(mirrored, -A, A), xp.sqrt(own_var))
 
     def losses(self, target: np.ndarray, values: np.ndarray, std: np.ndarray) -> np.ndarray:
         return -np.log(np.maximum(values[np.arange(len(target)), target], SMALLEST))
