@@ -109,6 +109,24 @@ def read_training(
             for column, own in table.markers.items()
         }
     )
+    _learn_codings(schema, tables, given, limit)
+    _warn_labels(schema, tables)
+    _warn_sentinels(schema, tables)
+    in_memory = kept_in_memory(tables, dtype, limit)
+    data = {
+        name: _code(schema, table, name, rows[name], name in in_memory, dtype, limit) for name, table in tables.items()
+    }
+    if known is not None:
+        data[ENTRY] = known.encode(frames, len(index))
+    if groups is not None:
+        data[GROUPS] = groups.labels(frames, len(index))
+    reads.per_pass = sum(table.n_rows * table.row_bytes for name, table in tables.items() if name not in in_memory)
+    reads.n_bytes = 0
+    return schema, data, index
+
+
+def _learn_codings(schema: Schema, tables: Mapping[str, Table], given: Mapping[str, Any], limit: float) -> None:
+    """Add to the schema the type of each view, given or inferred, and how its values are coded."""
     for name, table in tables.items():
         if name in given:
             view = as_view(given[name], name)
@@ -123,24 +141,17 @@ def read_training(
         if coding.beside:
             dtypes = tuple(d for column, d in zip(table.frame, dtypes) if column not in coding.beside)
         schema.codings[name] = replace(coding, container=table.container, dtypes=dtypes, column_names=names)
-    _warn_labels(schema, tables)
-    _warn_sentinels(schema, tables)
-    in_memory = kept_in_memory(tables, dtype, limit)
-    data: dict[str, AnyView] = {}
-    for name, table in tables.items():
-        view, coding = schema.types[name], schema.codings[name]
-        if table.source is None and name in in_memory:
-            data[name] = _encode(view, table, table.frame, name, coding, dtype).take(rows[name])
-            continue
-        streamed = _stream(view, replace(table), name, coding, dtype, chunk_bytes(limit))  # without the table's sample
-        data[name] = streamed.gathered().take(rows[name]) if name in in_memory else streamed.at(rows[name])
-    if known is not None:
-        data[ENTRY] = known.encode(frames, len(index))
-    if groups is not None:
-        data[GROUPS] = groups.labels(frames, len(index))
-    reads.per_pass = sum(table.n_rows * table.row_bytes for name, table in tables.items() if name not in in_memory)
-    reads.n_bytes = 0
-    return schema, data, index
+
+
+def _code(
+    schema: Schema, table: Table, name: str, rows: np.ndarray | None, in_memory: bool, dtype: Any, limit: float
+) -> AnyView:
+    """These rows of a view: coded now, or when they are needed."""
+    view, coding = schema.types[name], schema.codings[name]
+    if table.source is None and in_memory:
+        return _encode(view, table, table.frame, name, coding, dtype).take(rows)
+    streamed = _stream(view, replace(table), name, coding, dtype, chunk_bytes(limit))  # without the table's sample
+    return streamed.gathered().take(rows) if in_memory else streamed.at(rows)
 
 
 def read_in_memory(

@@ -17,12 +17,14 @@ from rich.progress import track
 from sklearn.base import clone
 from sklearn.model_selection import KFold, StratifiedKFold
 
+from ..core.coded import CodedView
 from ..core.random import seed_sequence
 from ..data.coding import Coding
 from ..data.covariates import known_inputs
 from ..data.one_table import same_name
 from ..data.reading import read_in_memory, training_views
 from ..data.sampling import MOST_ROWS, draw_sample
+from ..data.schema import Schema
 from ..data.spellings import zero_one
 from ..data.types import View
 from ..fitted.fitted import fitted_of
@@ -108,23 +110,13 @@ def tune(
     if target not in views:
         raise ValueError(f"unknown target {target!r}; the views are {list(views)}.")
     schema, data, index = read_in_memory(views, split.types, model.dtype, model.covariates, model.sample_groups)
-    if scoring == "auc" and (not schema.types[target].has_probabilities or schema.codings[target].ordered):
-        kind = type(schema.types[target]).__name__
-        raise ValueError(f"view {target!r} is {kind} and has no AUC; use scoring='log-likelihood'.")
-    if data[target].is_sparse:
-        raise ValueError(f"view {target!r} is sparse, and its cells cannot be hidden. Give it as a dense array.")
-    if hide == "rows" and len(views) == 1:
-        raise ValueError(f"nothing is left to predict {target!r} from, the only view. Give hide='cells'.")
+    _check_can_be_hidden(schema, data, target, hide, scoring)
     combinations = [dict(zip(grid, values)) for values in itertools.product(*grid.values())]
     candidates = [configured(model, schema.types, options) for options in combinations]
     coding = schema.codings[target]
     seen = tellable_cells(data[target], schema.types[target], coding)
     for candidate in candidates:
-        types = {**schema.types, target: candidate.views[target]}
-        if not same_limits(types[target], schema.types[target]):
-            own, rows, _ = read_in_memory(views, types, model.dtype, model.covariates, model.sample_groups)
-            refuse_other_features(coding, own.codings[target], target)
-            seen = seen & tellable_cells(rows[target], types[target], own.codings[target])
+        seen = seen & _tellable_by(candidate, model, views, schema, target, seen)
     folds = list(_folds(seen, data[target].target, hide, n_folds, random_state))
     others = {name: value for name, value in views.items() if name != target}
     tried = [with_margins(candidate, others) for candidate in candidates] if hide == "rows" else candidates
@@ -137,6 +129,28 @@ def tune(
     table["se"] = scores.std(axis=1, ddof=1) / np.sqrt(len(folds)) if len(folds) > 1 else np.nan
     best = int(np.argmax(table["score"]))
     return Tuned(candidates[best], combinations[best], table)
+
+
+def _check_can_be_hidden(schema: Schema, data: Mapping[str, CodedView], target: str, hide: str, scoring: str) -> None:
+    if scoring == "auc" and (not schema.types[target].has_probabilities or schema.codings[target].ordered):
+        kind = type(schema.types[target]).__name__
+        raise ValueError(f"view {target!r} is {kind} and has no AUC; use scoring='log-likelihood'.")
+    if data[target].is_sparse:
+        raise ValueError(f"view {target!r} is sparse, and its cells cannot be hidden. Give it as a dense array.")
+    if hide == "rows" and len(schema.types) == 1:
+        raise ValueError(f"nothing is left to predict {target!r} from, the only view. Give hide='cells'.")
+
+
+def _tellable_by(
+    candidate: Any, model: Any, views: Mapping[str, Any], schema: Schema, target: str, seen: np.ndarray
+) -> np.ndarray:
+    """The cells of the target that a candidate can be scored by: where it has limits of its own, not those beyond."""
+    types = {**schema.types, target: candidate.views[target]}
+    if same_limits(types[target], schema.types[target]):
+        return seen
+    own, rows, _ = read_in_memory(views, types, model.dtype, model.covariates, model.sample_groups)
+    refuse_other_features(schema.codings[target], own.codings[target], target)
+    return tellable_cells(rows[target], types[target], own.codings[target])
 
 
 def view_of(target: Any, views: Mapping[str, Any]) -> Any:

@@ -241,17 +241,12 @@ def run_search(
         if limit is not None and time.perf_counter() - began > limit:
             raise OutOfTimeError
 
-    spec, rng, n_rows = make_spec(Priors()), np.random.default_rng(seed), len(data[0].target)
-    n_test = min(int(TEST_SHARE * n_rows), MOST_TEST_ROWS)
-    cheap = n_operations(data, spec, n_components) < FEW_OPERATIONS
-    n_folds = min(-(-ENOUGH_ROWS // max(n_test, 1)), MOST_FOLDS) if cheap else 1
-    order = rng.permutation(n_rows)
-    parts = [order[i * n_test : (i + 1) * n_test] for i in range(n_folds)]
-    folds = [make_fold(data, part, spec, rng, kernels) for part in parts]
+    spec, rng = make_spec(Priors()), np.random.default_rng(seed)
+    folds = make_folds(data, spec, n_components, rng, kernels)
     judged = [i for i in spec.given if sum(fold.n_asked(i) for fold in folds) >= LEAST_HIDDEN]
     if not judged or any(not view.observed_rows.any() for fold in folds for view in fold.training):
         return None
-    n_components = min(n_components, n_rows - n_test)
+    n_components = min(n_components, folds[0].n_training)
     found: list[list[tuple[Losses, Posterior]]] = [[] for _ in candidates]  # of each, by fold
     running = list(range(len(candidates)))
 
@@ -301,9 +296,26 @@ class Fold:
     test: list[CodedView]
     questions: list[Question]
 
+    @property
+    def n_training(self) -> int:
+        return len(self.training[0].target)
+
     def n_asked(self, i: int) -> int:
         """Hidden cells of a view."""
         return sum(int(question.hidden[i].sum()) for question in self.questions if i in question.hidden)
+
+
+def make_folds(
+    data: Sequence[CodedView], spec: ModelSpec, n_components: int, rng: np.random.Generator, kernels: Sequence[int]
+) -> list[Fold]:
+    """As many as it takes until enough rows judge; one where sweeps are long."""
+    n_rows = len(data[0].target)
+    n_test = min(int(TEST_SHARE * n_rows), MOST_TEST_ROWS)
+    cheap = n_operations(data, spec, n_components) < FEW_OPERATIONS
+    n_folds = min(-(-ENOUGH_ROWS // max(n_test, 1)), MOST_FOLDS) if cheap else 1
+    order = rng.permutation(n_rows)
+    parts = [order[i * n_test : (i + 1) * n_test] for i in range(n_folds)]
+    return [make_fold(data, part, spec, rng, kernels) for part in parts]
 
 
 def make_fold(
