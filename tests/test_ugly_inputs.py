@@ -24,6 +24,7 @@ from samples import BITS, LABELS, NUMBERS, N, frame
 
 from sshiba import SSHIBA, ModelFileError, Real, load
 from sshiba.cli.terminal import Expectation
+from sshiba.core.likelihoods.poisson_predictive import moments
 from sshiba.engines.protocol import Z_TOL
 from sshiba.files.writing import write
 from sshiba.fitted import fitted, kernel_choice, search
@@ -298,3 +299,41 @@ def test_factors_are_inferred_roughly_once_max_time_is_over(monkeypatch: pytest.
     assert found[0] == Z_TOL
     assert found[1] > 1e4 * Z_TOL
     assert np.isfinite(short.factors_).all()
+
+
+@pytest.mark.parametrize("dtype", ["float64", "Int64", "boolean", "object", "string"])
+def test_a_column_of_labels_without_any_value_is_filled(dtype: str) -> None:
+    """pandas reads an empty column as numbers, whatever the model knows it to be."""
+    numbers = frame()
+    labels = pd.DataFrame({"k": np.where(NUMBERS[:, 0] > 0, "hi", "lo")}, index=numbers.index)
+    model = fit({"x": numbers, "k": labels})
+    empty = pd.DataFrame({"k": pd.Series([None] * len(numbers), numbers.index).astype(dtype)})
+    filled = model.impute({"x": numbers, "k": empty})["k"]["k"]
+    assert set(filled) <= {"hi", "lo"}
+    assert list(filled) == list(model.predict({"x": numbers}, "k")["k"])
+
+
+@pytest.mark.filterwarnings("error::RuntimeWarning")
+def test_rows_far_beyond_single_precision_are_refused_in_one_sentence() -> None:
+    model = fit({"x": NUMBERS}, dtype="float32")
+    with pytest.raises(ValueError, match="far-off"):
+        model.transform({"x": NUMBERS * 1e300})
+
+
+@pytest.mark.filterwarnings("error::RuntimeWarning")
+def test_counts_beyond_all_bounds_have_finite_moments() -> None:
+    mean, std = moments(np.array([900.0, 300.0, 0.0]), np.array([1.0, 600.0, 900.0]))
+    assert np.isfinite(mean).all()
+    assert np.isfinite(std).all()
+
+
+@pytest.mark.filterwarnings("error::RuntimeWarning")
+def test_a_view_of_few_rows_may_be_missing_in_a_fold(with_search: None) -> None:
+    """Five rows of sixty: some of the four folds have none of them."""
+    rng = np.random.default_rng(0)
+    x = rng.standard_normal((60, 4))
+    for seed in range(8):
+        rare = np.full((60, 4), np.nan)
+        rows = rng.permutation(60)[:5]
+        rare[rows] = x[rows] + rng.standard_normal((5, 4))
+        SSHIBA(2, random_state=seed).fit({"x": x, "rare": rare})

@@ -19,6 +19,7 @@ from .advice import DataError, DataTypeError, Problem, Remedy
 from .coding import EXACT_INTEGER
 from .wording import counted, first_few, quoted
 
+FINITE = (np.finfo(np.float32).min, np.finfo(np.float32).max)  # numbers of single precision
 CACHED_CELLS = 2**15  # that stay in a cache from one operation to the next
 BLOCK_CELLS = 2**18
 
@@ -243,5 +244,5 @@ def standardise(
         if not complete:
             cells[np.isnan(cells)] = 0
         if out is None:
-            target[rows] = cells
+            target[rows] = np.clip(cells, *FINITE) if target.dtype == np.float32 else cells
     return target

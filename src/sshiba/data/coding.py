@@ -136,7 +136,10 @@ def plain_names(columns: pd.Index) -> tuple:
 
 
 def restore_column(values: np.ndarray, dtype: str, categories: Sequence | None, whole: bool = False) -> Any:
-    """Decoded values (n,) in the user's dtype; means of numbers stay floats whatever the column was, unless `whole`."""
+    """Decoded values (n,) in the user's dtype; means of numbers stay floats whatever the column was, unless `whole`.
+
+    Labels that the dtype cannot hold stay as they are: a column without any value may have been read as numbers.
+    """
     if values.dtype.kind == "f":
         return _restore_numbers(values, dtype, whole)
     if dtype.startswith("category"):
@@ -144,7 +147,10 @@ def restore_column(values: np.ndarray, dtype: str, categories: Sequence | None, 
         return pd.Categorical(values, categories=known, ordered=dtype == ORDERED_CATEGORY)
     if is_numpy_name(dtype):
         return restore_block(values, (dtype,))
-    return pd.Series(values).astype(dtype).array  # type: ignore[call-overload]
+    try:
+        return pd.Series(values).astype(dtype).array  # type: ignore[call-overload]
+    except (ValueError, TypeError):
+        return values
 
 
 def _restore_numbers(values: np.ndarray, dtype: str, whole: bool) -> Any:
@@ -175,7 +181,10 @@ def restore_block(values: np.ndarray, dtypes: Sequence[str], whole: bool = False
     found = [np.dtype(name) for name in names]
     if any(dtype.kind == "U" for dtype in found):
         return values.astype(np.str_)
-    return values.astype(object if np.dtype(object) in found else np.result_type(*found))
+    try:
+        return values.astype(object if np.dtype(object) in found else np.result_type(*found))
+    except ValueError:  # as in `restore_column`
+        return values
 
 
 def is_numpy_name(dtype: str) -> bool:
@@ -222,6 +231,8 @@ def fill_cells(cells: Any, rows: np.ndarray, new: Any, also: np.ndarray | None =
         new = as_whole(new, filled.dtype)
     elif filled.dtype.kind == "b" and new.dtype.kind == "f":
         filled = filled.astype("float64" if is_numpy else "Float64")
+    elif filled.dtype.kind in "iufb" and new.dtype.kind in "OUT":
+        filled, is_numpy = np.asarray(filled, dtype=object), True
     if isinstance(filled, pd.Categorical):
         new = np.asarray(new)
         filled = filled.add_categories([level for level in pd.unique(new) if level not in filled.categories])

@@ -284,7 +284,7 @@ def run_search(
         return None
     sizes = [min(end.n_components for _, end in parts) for parts in found]
     chosen = running[choose([losses[i] for i in running], [sizes[i] for i in running], spec.views)]
-    scores = [{spec.views[i].name: score(part, spec.views[i]) for i, part in own.items()} for own in losses]
+    scores = [{spec.views[i].name: score(part, spec.views[i]) for i, part in asked_for(own).items()} for own in losses]
     return Search(tuple(candidates), tuple(scores), tuple(sizes), chosen), found[chosen][0][1]
 
 
@@ -418,6 +418,11 @@ def joined(parts: Sequence[Losses]) -> Losses:
     return {i: np.concatenate([part[i] for part in parts]) for i in parts[0]}
 
 
+def asked_for(losses: Losses) -> Losses:
+    """Those of views of which some cell was asked for in these folds."""
+    return {i: own for i, own in losses.items() if not np.isnan(own).all()}
+
+
 def clearly_worse(i: int, running: Sequence[int], losses: Sequence[Losses], views: Sequence[ViewSpec]) -> bool:
     """Is another one better by so many standard errors that a further fold would not turn it?"""
     found = [difference(losses[i], losses[other], views) for other in running if other != i]
@@ -440,12 +445,15 @@ def difference(before: Losses, after: Losses, views: Sequence[ViewSpec]) -> tupl
 
     The difference of ½ log of two means is nearly that of the means over their sum.
     """
+    asked = asked_for(before)
+    if not asked:
+        return 0.0, 0.0
     gains, of_rows = [], 0.0
-    for i, losses in before.items():
+    for i, losses in asked.items():
         total = float(np.nanmean(losses) + np.nanmean(after[i]))
         unit = max(total, SMALLEST) if views[i].likelihood.numbers else 1.0
         cells = (losses - after[i]) / unit
         gains.append(score(after[i], views[i]) - score(losses, views[i]))
         around = np.nansum(cells - np.nanmean(cells), axis=1)
-        of_rows = of_rows + around / (np.sum(~np.isnan(cells)) * len(before))
+        of_rows = of_rows + around / (np.sum(~np.isnan(cells)) * len(asked))
     return float(np.mean(gains)), float(np.sqrt(np.sum(np.square(of_rows))))
