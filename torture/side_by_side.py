@@ -257,6 +257,7 @@ import asyncio, os, signal, threading, warnings
 import numpy as np
 from sshiba import SSHIBA
 warnings.simplefilter("ignore")
+handler = signal.getsignal(signal.SIGINT)
 x = np.random.default_rng(0).standard_normal((2000, 40))
 x[np.random.default_rng(1).random(x.shape) < 0.1] = np.nan
 
@@ -273,7 +274,7 @@ async def cell():
     return model
 
 model = asyncio.run(cell())
-assert signal.getsignal(signal.SIGINT) is signal.default_int_handler
+assert signal.getsignal(signal.SIGINT) is handler
 print("kept")
 """
 
