@@ -1,6 +1,7 @@
 """The page of the report in a real browser: every interaction, narrow and wide, dark and on paper."""
 
 import os
+import re
 import shutil
 from collections.abc import Iterator
 from pathlib import Path
@@ -313,6 +314,72 @@ def test_calibration_is_a_square_for_each_view(page) -> None:
     names = [name for name in page.evaluate(f"{PLOT.format('check-plot')}.data.map(trace => trace.name)") if name]
     assert names == titles
     assert layout["xaxis"]["range"] == [0, 1]
+    sizes = page.evaluate(
+        "[...document.querySelectorAll('#check-plot .nsewdrag')]"
+        ".map(box => [Number(box.getAttribute('width')), Number(box.getAttribute('height'))])"
+    )
+    assert len(sizes) == len(titles)
+    for width, height in sizes:
+        assert width == pytest.approx(height, abs=2)
+        assert width == pytest.approx(sizes[0][0], abs=2)
+        assert width > 120
+
+
+def test_calibration_on_phones_has_room_between_its_squares(browser, path: Path) -> None:
+    """The title of a square stands below the words of the one above it."""
+    page = browser.new_page(viewport={"width": 390, "height": 800})
+    page.goto(path.as_uri())
+    below = page.evaluate("document.querySelector('#check-plot .xtitle').getBoundingClientRect().bottom")
+    tops = page.evaluate(
+        "[...document.querySelectorAll('#check-plot .annotation-text')].map(text => text.getBoundingClientRect().top)"
+    )
+    assert len(tops) == 3  # two squares beside each other, one below
+    assert tops[2] > below
+    assert page.evaluate("document.querySelector('#check .tools').getBoundingClientRect().top") > tops[2] + 100
+    page.close()
+
+
+def test_shares_keep_a_blank_before_the_sign(page) -> None:
+    """In hovers too: 90 %."""
+    for plot in ("overview-plot", "variance-plot", "check-plot"):
+        templates = page.evaluate(f"{PLOT.format(plot)}.data.map(trace => trace.hovertemplate || '')")
+        said = "".join(templates).replace("%{", "{")
+        assert " %" in said
+        assert not any(said[i - 1] != " " for i, sign in enumerate(said) if sign == "%")
+
+
+def test_large_counts_are_grouped_in_the_table_and_plain_in_the_file(browser, path: Path, tmp_path: Path) -> None:
+    text = path.read_text(encoding="utf-8")
+    first = text.index('"rows"', text.index('"check"'))
+    hidden = re.compile(r'("blood", ?"Real", ?")\d+"')
+    (tmp_path / "many.html").write_text(
+        text[:first] + hidden.sub(r'\g<1>67732"', text[first:], count=1), encoding="utf-8"
+    )
+    page = browser.new_page()
+    page.goto((tmp_path / "many.html").as_uri())
+    assert page.locator("#check tbody td").nth(2).inner_text() == "67,732"
+    with page.expect_download() as waiting:
+        page.click("#check .tools >> text=CSV")
+    assert pd.read_csv(waiting.value.path())["hidden"][0] == 67732
+    page.close()
+
+
+def test_a_table_that_is_cut_off_shows_it(browser, path: Path) -> None:
+    page = browser.new_page(viewport={"width": 390, "height": 800})
+    page.goto(path.as_uri())
+    box = "document.querySelector('#check .scroll')"
+    assert page.evaluate(f"{box}.scrollWidth > {box}.clientWidth")
+    assert page.evaluate(f"getComputedStyle({box}).backgroundAttachment") == "local, scroll"
+    page.close()
+
+
+def test_on_paper_a_heading_stays_with_its_cards(page) -> None:
+    page.emulate_media(media="print")
+    assert page.evaluate("getComputedStyle(document.querySelector('#cards h2')).breakAfter") == "avoid"
+    words = page.evaluate(
+        "[getComputedStyle(document.querySelector('#cards .words'))].map(s => [s.breakAfter, s.breakInside])[0]"
+    )
+    assert words == ["avoid", "avoid"]
 
 
 def test_it_runs_in_the_frame_of_a_notebook(browser, model: SSHIBA, tmp_path: Path) -> None:

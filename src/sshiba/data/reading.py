@@ -263,7 +263,7 @@ def _warn_sentinels(schema: Schema, tables: Mapping[str, Table]) -> None:
             odd |= {coding.features[place]: value for place, value in found.items()}
     if odd:
         listed = "; ".join(f"{quoted(column)}: {value:g}, {n:,} times" for column, (value, n) in list(odd.items())[:5])
-        more = f" and {len(odd) - 5} more" if len(odd) > 5 else ""
+        more = f" and {len(odd) - 5:,} more" if len(odd) > 5 else ""
         example = f"{next(iter(odd.values()))[0]:g}"
         what = f"far-off numbers that repeat, as if they meant missing ({listed}{more})"
         warnings.warn(DataWarning(Problem(what, (Remedy.MISSING,), example)), stacklevel=3)

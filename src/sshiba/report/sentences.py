@@ -78,6 +78,8 @@ def search(found: Search) -> str:
     other = max((mean, i) for i, mean in enumerate(found.means) if i != found.chosen)[0]
     gap = found.means[found.chosen] - other
     words = f"Settings were chosen by short fits, judged on held-out rows: {found.choice.in_words()}"
+    if abs(gap) < 0.0005:
+        return f"{words}, about as good as the next best."
     than = "better than the next best" if gap >= 0 else "short of the best, which has more factors"
     return f"{words}, {abs(gap):.3f} nats a cell {than}."
 

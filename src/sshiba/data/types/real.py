@@ -296,7 +296,8 @@ class Real(View):
         if not skewed:
             return None
         columns = f"{counted(len(skewed), 'column')} ({first_few(skewed, 5)})"
-        return Problem(f"view {name!r}: {columns} nearer to normal on another scale", (Remedy.MARGIN,))
+        verb = "is" if len(skewed) == 1 else "are"
+        return Problem(f"view {name!r}: {columns} {verb} nearer to normal on another scale", (Remedy.MARGIN,))
 
     def at_limits(self, view: CodedView, coding: Coding) -> np.ndarray | None:
         if not coding.at_limits:
