@@ -323,7 +323,7 @@ def test_command(tmp_path: Path) -> None:
     assert done.returncode == 0, done.stderr
     assert "another scale" not in done.stderr
     done = sshiba("evaluate", data, "--components=3")
-    assert "nearer to normal on another scale: --margin auto may predict them better" in done.stderr
+    assert "nearer to normal on another scale: --margin auto may give better predictions" in done.stderr
     for option, message in (("cube", "write KIND or COLUMN=KIND"), ("z=log", "no column 'z'")):
         done = sshiba("fit", data, "--out", tmp_path / "m", f"--margin={option}")
         assert done.returncode == 2

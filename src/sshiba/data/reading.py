@@ -6,6 +6,7 @@ Coding is learned in one pass over the values and applied in another; in memory 
 from __future__ import annotations
 
 import logging
+import os
 import warnings
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import replace
@@ -158,7 +159,12 @@ def read_in_memory(
 
 def check_mapping(views: Any) -> None:
     if not isinstance(views, Mapping):
-        raise TypeError(f"views must be a dict of name to data, not {type(views).__name__}: {{'measured': X}}.")
+        if isinstance(views, str | os.PathLike):
+            hint = "read a table first, e.g. with pd.read_csv; files of numbers are views, {'measured': 'X.npy'}"
+        else:
+            hint = "give its .views" if hasattr(views, "views") else "{'measured': X}"
+        kind = type(views).__name__
+        raise TypeError(f"views must be a DataFrame, or a dict of name to data, not {kind}: {hint}.")
 
 
 def apart(views: Mapping[str, Any], entries: Collection[str]) -> tuple[dict[str, Any], dict[str, Table]]:
