@@ -236,12 +236,31 @@ def test_cards_of_factors(page, model: SSHIBA) -> None:
     assert ", factor 2 " in page.inner_text("#weights-words")
 
 
+def test_no_picture_offers_to_be_uploaded(page) -> None:
+    """Recent versions of plotly have a button that sends a chart to a server."""
+    titles = set(page.evaluate("[...document.querySelectorAll('.modebar-btn')].map(button => button.dataset.title)"))
+    assert titles == {"Zoom", "Pan", "Zoom in", "Zoom out", "Autoscale", "Reset axes"}
+    assert page.evaluate("[...document.querySelectorAll('.plot')].every(plot => !plot._context?.plotlyServerURL)")
+
+
+def test_buttons_of_pictures_stand_above_them(page) -> None:
+    page.locator("#weights-plot .nsewdrag").hover()
+    buttons = page.locator("#weights-plot .modebar").bounding_box()
+    area = page.locator("#weights-plot .nsewdrag").bounding_box()
+    assert buttons["y"] + buttons["height"] <= area["y"] + 1
+    shade = page.evaluate("getComputedStyle(document.querySelector('#weights-plot .modebar-group')).backgroundColor")
+    assert shade == "rgba(0, 0, 0, 0)"
+
+
 def test_searching_a_row_marks_it(page, model: SSHIBA) -> None:
     page.fill("#row-search", "patient 11")
     assert page.locator("#row-matches li").count() == 11  # 11, and 110 to 119
     assert page.inner_text("#row-words").startswith("patient 11: factor 1 ")
     marked = page.evaluate(f"{PLOT.format('factors-plot')}.data.at(-1)")
     assert marked["text"] == ["patient 11"]
+    named = page.evaluate(f"{PLOT.format('factors-plot')}.layout.annotations[0]")
+    assert named["text"] == "patient 11"
+    assert named["bgcolor"] == "#ffffff"  # to be read over points
     assert marked["x"][0] == pytest.approx(model.factors_.loc["patient 11", "factor 1"], rel=1e-5)
     page.locator("#row-matches button").nth(1).click()
     assert page.inner_text("#row-words").startswith("patient 110: ")
