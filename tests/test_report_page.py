@@ -317,6 +317,7 @@ def test_one_factor_is_a_strip(browser, tmp_path: Path) -> None:
     page = browser.new_page()
     page.goto((tmp_path / "one.html").as_uri())
     assert page.locator("#factor-y").is_hidden()
+    assert page.inner_text("#variance .words").startswith("One factor was found. It explains ")
     traces = page.evaluate(f"{PLOT.format('factors-plot')}.data.map(trace => [trace.name, trace.y])")
     assert [name for name, _ in traces] == ["bacterial", "viral"]
     for lane, (_, y) in enumerate(traces):
