@@ -429,7 +429,7 @@ def test_a_marker_among_numbers_with_marks_is_named(tmp_path: Path, marker: str)
     lines = [f'"{marker if i % 8 == 0 else f"{1000 + 7.3 * i:,.1f}"}",{i % 5}.5' for i in range(80)]
     path = write_text(tmp_path / "t.csv", "chol,b", *lines)
     said = sshiba("fit", path, "-o", tmp_path / "m.sshiba").stderr
-    assert f"{marker!r} in 10 of 80 cells is no number: name what means missing with --missing " in said
+    assert f"{marker!r} in 10 of 80 cells is not a number: name what means missing with --missing " in said
     assert values(path, missing=[marker])["chol"].notna().sum() == 70
 
 

@@ -13,6 +13,7 @@ from sklearn.exceptions import ConvergenceWarning
 from sshiba import SSHIBA, Binary, Categorical, Ordinal, Real, load, tune
 from sshiba.data.one_table import by_type
 from sshiba.data.refusing import refusal
+from sshiba.datasets import Dataset
 
 
 @pytest.fixture(scope="module")
@@ -116,12 +117,29 @@ REFUSED = {
     "row numbers": (pd.Series(range(100, 130)), "numbers the rows"),
     "identifiers": (pd.Series([f"NHS{i}x" for i in range(30)]), "as identifiers do"),
     "free text": (pd.Series([f"came in with {i} complaints" for i in range(25)] * 2), "is free text"),
-    "numbers and text": (pd.Series([1.5, "<5", 2.5] * 10, dtype=object), "'<5' in 10 of 30 cells is no number"),
+    "numbers and text": (pd.Series([1.5, "<5", 2.5] * 10, dtype=object), "'<5' in 10 of 30 cells is not a number"),
+    "several markers": (
+        pd.Series([1.5, "-", 2.5, 3.5, "k.A.", "-", 4.5, 5.5, 6.5, 7.5], dtype=object),
+        "'-' in 2 and 'k.A.' in 1 of 10 cells are not numbers",
+    ),
+    "many markers": (
+        pd.Series([i / 7 for i in range(30)] + ["a", "a", "b", "c", "d", "e"], dtype=object),
+        "'a' in 2, 'b' in 1, 'c' in 1 and 2 other texts in 2 of 36 cells are not numbers",
+    ),
     "numbers as text": (pd.Series(["1.5", "2.5", "3.5"] * 10), "numbers written as text"),
     "decimal commas": (pd.Series(["3,2", "4,1", "5,0"] * 10), "numbers with a comma such as '3,2'"),
     "lists": (pd.Series([[1], [2]] * 10), "holds lists or other objects"),
     "nothing": (pd.Series([None] * 5, dtype=object), "has no values"),
 }
+
+
+def test_what_is_no_dict_of_views_is_told_what_to_give() -> None:
+    with pytest.raises(TypeError, match=r"not str: read a table first, e.g. with pd.read_csv"):
+        SSHIBA().fit("blood.csv")
+    with pytest.raises(TypeError, match=r"a DataFrame, or a dict of name to data, not Dataset: give its \.views"):
+        SSHIBA().fit(Dataset({"a": pd.DataFrame({"x": [1.0, 2.0]})}))
+    with pytest.raises(TypeError, match=r"not int: \{'measured': X\}"):
+        SSHIBA().fit(3)
 
 
 @pytest.mark.parametrize("case", REFUSED)

@@ -347,7 +347,7 @@ def test_command(tmp_path: Path) -> None:
     for option, message in (
         ("a=3", "write COLUMN=lower,upper"),
         ("z=1,", "no column 'z'"),
-        ("a=x,", "'x' is no number"),
+        ("a=x,", "'x' is neither a number nor a column"),
     ):
         done = sshiba("fit", data, "--out", tmp_path / "m", f"--limits={option}")
         assert done.returncode == 2

@@ -323,7 +323,7 @@ def test_command(tmp_path: Path) -> None:
     assert done.returncode == 0, done.stderr
     assert "another scale" not in done.stderr
     done = sshiba("evaluate", data, "--components=3")
-    assert "nearer to normal on another scale: --margin auto may predict them better" in done.stderr
+    assert "nearer to normal on another scale: --margin auto may give better predictions" in done.stderr
     for option, message in (("cube", "write KIND or COLUMN=KIND"), ("z=log", "no column 'z'")):
         done = sshiba("fit", data, "--out", tmp_path / "m", f"--margin={option}")
         assert done.returncode == 2
@@ -371,7 +371,7 @@ def test_hidden_numbers_are_scored_on_their_scale(caplog: pytest.LogCaptureFixtu
     assert "another scale" not in caplog.text
     with caplog.at_level(logging.WARNING, "sshiba"):
         evaluate.check(model, {"x": given}, fraction=0.2)
-    assert "5 columns (0, 1, 2, 3, 4) nearer to normal on another scale: Real(margin='auto')" in caplog.text
+    assert "5 columns (0, 1, 2, 3, 4) are nearer to normal on another scale: Real(margin='auto')" in caplog.text
     views = {"x": given[:100], "y": latent(100)[:, :2]}
     found = tune(model.set_params(views=None), views, {"x.margin": [None, "log"]}, "x", hide="cells", n_folds=2)
     assert found.table["score"][1] > found.table["score"][0] + 0.1

@@ -12,6 +12,7 @@ import pytest
 from reports import UGLY, content, make_views
 
 from sshiba import SSHIBA, Binary, Categorical, Real, plots
+from sshiba.fitted.search import Candidate, Search
 from sshiba.report import sentences
 
 plotly = pytest.importorskip("plotly", reason="needs plotly: pip install 'sshiba[report]'")
@@ -142,6 +143,14 @@ def test_sentences_fit_their_numbers(model: SSHIBA) -> None:
     assert sentences.factors(correlation, 5, 5).endswith("most of all factor 1 and factor 2, r = 0.50.")
     place = int(model.r2_.iloc[:-1].max(axis=1).argmax())
     assert f"Factor {place + 1} explains most in one view" in sentences.variance(model.fitted_)
+
+
+def test_what_the_search_gained_is_said_only_where_it_is_something() -> None:
+    both = (Candidate(keep="fewest"), Candidate(keep="all"))
+    close = Search(both, ({"a": -1.0}, {"a": -1.0001}), (2, 3), 0)
+    assert sentences.search(close).endswith(", about as good as the next best.")
+    clear = Search(both, ({"a": -1.0}, {"a": -1.2}), (2, 3), 0)
+    assert sentences.search(clear).endswith(", 0.200 nats a cell better than the next best.")
 
 
 def test_a_missing_folder_is_said_at_once(model: SSHIBA, tmp_path: Path) -> None:

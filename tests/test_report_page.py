@@ -1,6 +1,7 @@
 """The page of the report in a real browser: every interaction, narrow and wide, dark and on paper."""
 
 import os
+import re
 import shutil
 from collections.abc import Iterator
 from pathlib import Path
@@ -235,12 +236,31 @@ def test_cards_of_factors(page, model: SSHIBA) -> None:
     assert ", factor 2 " in page.inner_text("#weights-words")
 
 
+def test_no_picture_offers_to_be_uploaded(page) -> None:
+    """Recent versions of plotly have a button that sends a chart to a server."""
+    titles = set(page.evaluate("[...document.querySelectorAll('.modebar-btn')].map(button => button.dataset.title)"))
+    assert titles == {"Zoom", "Pan", "Zoom in", "Zoom out", "Autoscale", "Reset axes"}
+    assert page.evaluate("[...document.querySelectorAll('.plot')].every(plot => !plot._context?.plotlyServerURL)")
+
+
+def test_buttons_of_pictures_stand_above_them(page) -> None:
+    page.locator("#weights-plot .nsewdrag").hover()
+    buttons = page.locator("#weights-plot .modebar").bounding_box()
+    area = page.locator("#weights-plot .nsewdrag").bounding_box()
+    assert buttons["y"] + buttons["height"] <= area["y"] + 1
+    shade = page.evaluate("getComputedStyle(document.querySelector('#weights-plot .modebar-group')).backgroundColor")
+    assert shade == "rgba(0, 0, 0, 0)"
+
+
 def test_searching_a_row_marks_it(page, model: SSHIBA) -> None:
     page.fill("#row-search", "patient 11")
     assert page.locator("#row-matches li").count() == 11  # 11, and 110 to 119
     assert page.inner_text("#row-words").startswith("patient 11: factor 1 ")
     marked = page.evaluate(f"{PLOT.format('factors-plot')}.data.at(-1)")
     assert marked["text"] == ["patient 11"]
+    named = page.evaluate(f"{PLOT.format('factors-plot')}.layout.annotations[0]")
+    assert named["text"] == "patient 11"
+    assert named["bgcolor"] == "#ffffff"  # to be read over points
     assert marked["x"][0] == pytest.approx(model.factors_.loc["patient 11", "factor 1"], rel=1e-5)
     page.locator("#row-matches button").nth(1).click()
     assert page.inner_text("#row-words").startswith("patient 110: ")
@@ -297,6 +317,7 @@ def test_one_factor_is_a_strip(browser, tmp_path: Path) -> None:
     page = browser.new_page()
     page.goto((tmp_path / "one.html").as_uri())
     assert page.locator("#factor-y").is_hidden()
+    assert page.inner_text("#variance .words").startswith("One factor was found. It explains ")
     traces = page.evaluate(f"{PLOT.format('factors-plot')}.data.map(trace => [trace.name, trace.y])")
     assert [name for name, _ in traces] == ["bacterial", "viral"]
     for lane, (_, y) in enumerate(traces):
@@ -313,6 +334,72 @@ def test_calibration_is_a_square_for_each_view(page) -> None:
     names = [name for name in page.evaluate(f"{PLOT.format('check-plot')}.data.map(trace => trace.name)") if name]
     assert names == titles
     assert layout["xaxis"]["range"] == [0, 1]
+    sizes = page.evaluate(
+        "[...document.querySelectorAll('#check-plot .nsewdrag')]"
+        ".map(box => [Number(box.getAttribute('width')), Number(box.getAttribute('height'))])"
+    )
+    assert len(sizes) == len(titles)
+    for width, height in sizes:
+        assert width == pytest.approx(height, abs=2)
+        assert width == pytest.approx(sizes[0][0], abs=2)
+        assert width > 120
+
+
+def test_calibration_on_phones_has_room_between_its_squares(browser, path: Path) -> None:
+    """The title of a square stands below the words of the one above it."""
+    page = browser.new_page(viewport={"width": 390, "height": 800})
+    page.goto(path.as_uri())
+    below = page.evaluate("document.querySelector('#check-plot .xtitle').getBoundingClientRect().bottom")
+    tops = page.evaluate(
+        "[...document.querySelectorAll('#check-plot .annotation-text')].map(text => text.getBoundingClientRect().top)"
+    )
+    assert len(tops) == 3  # two squares beside each other, one below
+    assert tops[2] > below
+    assert page.evaluate("document.querySelector('#check .tools').getBoundingClientRect().top") > tops[2] + 100
+    page.close()
+
+
+def test_shares_keep_a_blank_before_the_sign(page) -> None:
+    """In hovers too: 90 %."""
+    for plot in ("overview-plot", "variance-plot", "check-plot"):
+        templates = page.evaluate(f"{PLOT.format(plot)}.data.map(trace => trace.hovertemplate || '')")
+        said = "".join(templates).replace("%{", "{")
+        assert " %" in said
+        assert not any(said[i - 1] != " " for i, sign in enumerate(said) if sign == "%")
+
+
+def test_large_counts_are_grouped_in_the_table_and_plain_in_the_file(browser, path: Path, tmp_path: Path) -> None:
+    text = path.read_text(encoding="utf-8")
+    first = text.index('"rows"', text.index('"check"'))
+    hidden = re.compile(r'("blood", ?"Real", ?")\d+"')
+    (tmp_path / "many.html").write_text(
+        text[:first] + hidden.sub(r'\g<1>67732"', text[first:], count=1), encoding="utf-8"
+    )
+    page = browser.new_page()
+    page.goto((tmp_path / "many.html").as_uri())
+    assert page.locator("#check tbody td").nth(2).inner_text() == "67,732"
+    with page.expect_download() as waiting:
+        page.click("#check .tools >> text=CSV")
+    assert pd.read_csv(waiting.value.path())["hidden"][0] == 67732
+    page.close()
+
+
+def test_a_table_that_is_cut_off_shows_it(browser, path: Path) -> None:
+    page = browser.new_page(viewport={"width": 390, "height": 800})
+    page.goto(path.as_uri())
+    box = "document.querySelector('#check .scroll')"
+    assert page.evaluate(f"{box}.scrollWidth > {box}.clientWidth")
+    assert page.evaluate(f"getComputedStyle({box}).backgroundAttachment") == "local, scroll"
+    page.close()
+
+
+def test_on_paper_a_heading_stays_with_its_cards(page) -> None:
+    page.emulate_media(media="print")
+    assert page.evaluate("getComputedStyle(document.querySelector('#cards h2')).breakAfter") == "avoid"
+    words = page.evaluate(
+        "[getComputedStyle(document.querySelector('#cards .words'))].map(s => [s.breakAfter, s.breakInside])[0]"
+    )
+    assert words == ["avoid", "avoid"]
 
 
 def test_it_runs_in_the_frame_of_a_notebook(browser, model: SSHIBA, tmp_path: Path) -> None:

@@ -53,21 +53,21 @@ class SSHIBA(BaseEstimator):
     Parameters
     ----------
     n_components : int, optional
-        The most factors; how many are kept, `n_components_`, is found by the fit. None: 50, and one more for each
+        Upper limit of factors; the fit finds how many it keeps, `n_components_`. None: 50, and one more for each
         feature of a kernel (`Real(kernel=...)`).
     views : mapping, optional
         View name -> `Real()`, `Binary()`, `Categorical()`, `Ordinal()` or `Count()`. Views that are not named are
         inferred, and logged. For one DataFrame also -> a column or a list of them, or (columns, type).
     n_init : int
-        Starts; the one with the highest log evidence is kept, or with the highest bound where that is not known.
+        Number of starts. The fit keeps the one with the highest log evidence, or bound where that is not known.
     start : "principal" or "random"
         The first start: along the principal components, or random as all others are.
     max_iter, tol : int, float
         Stop after this many sweeps, or when the bound rises by less than `tol` nats per observed cell and sweep.
     prune_tol : float
-        A factor goes when it explains less than this share of every view.
+        A factor is removed when it explains less than this share of every view.
     missing : "exact" or "mean-field"
-        Leave holes out (default), or treat each as a variable of its own, as the paper does.
+        Integrate missing cells out (default), or treat each as a variable of its own, as the paper does.
     acceleration : "auto", "rotation" or None
         Rotate the latent space between sweeps, which finds the right number of factors, and far sooner; "auto" also
         starts each sweep a little ahead of where the last one ended (momentum). The bound still never falls.
@@ -103,7 +103,7 @@ class SSHIBA(BaseEstimator):
         Precision in which real views are stored; sums are always double.
     random_state : int or NumPy generator, optional
     n_jobs : int, optional
-        Restarts at a time; changes nothing but the time.
+        Restarts that run in parallel; the result is the same.
     callback : callable, optional
         Called with a `Progress` after each sweep; where restarts run in parallel, after each restart.
     max_time : float, optional
@@ -120,8 +120,8 @@ class SSHIBA(BaseEstimator):
     elbo_ : float
         The bound at the end of the fit, in nats.
     log_evidence_ : float or None
-        The bound corrected for most of what it loses: an estimate, to compare models of the same data by. None with
-        labels, covariates or groups of samples, and under missing="mean-field".
+        An estimate of the log evidence: the bound, corrected for most of its gap. It compares models of the same data.
+        None with labels, covariates or groups of samples, and under missing="mean-field".
 
     All others are in the documentation, docs/api.md.
     """
@@ -242,7 +242,7 @@ class SSHIBA(BaseEstimator):
         return self
 
     def resume(self, views: Any, *, checkpoint: str | Path | None = None, checkpoint_minutes: float = 10.0) -> SSHIBA:
-        """Go on with a fit that was interrupted, on the same data and with the same model.
+        """Continue an interrupted fit, on the same data and with the same model.
 
         What Ctrl-C ended, or a file that `checkpoint` wrote, goes on with the restart that was under way if it is the
         best so far (else it begins anew), then with those that were left, to where an undisturbed fit would have ended.
@@ -368,14 +368,14 @@ class SSHIBA(BaseEstimator):
         Parameters
         ----------
         views : dict, or one DataFrame where the model was fitted to one
-            Any subset of the views or columns, with holes.
+            Any subset of the views or columns, with gaps.
         target : optional
             One view, or one column of the table by its own name. Its values are not looked at, given or not; other
             columns of its view are. To fill the gaps of what is given, use `impute`.
         return_std : bool
             Also return the predictive standard deviations.
         use_target : bool
-            Use what is given of the target as well: its seen cells help to predict its missing ones.
+            Also use the target's own observed cells to predict its missing ones.
         covariates : None or "mean"
             As in `transform`.
         quantiles : float or sequence of them, optional
@@ -418,7 +418,7 @@ class SSHIBA(BaseEstimator):
         quantiles: Any = None,
         interval: float | None = None,
     ) -> Any:
-        """The same dict or table, observed cells untouched and holes filled; with `return_std` also the deviations.
+        """The same dict or table with its gaps filled; with `return_std` also the standard deviations.
 
         `quantiles` and `interval` are as in `predict`: the same data with their holes filled by these. Columns of
         classes, which have none, stay as they are; which classes are in the set is in `interval["labels"]`.
@@ -449,10 +449,10 @@ class SSHIBA(BaseEstimator):
         return answers.draws(views, n_draws, random_state, covariates)
 
     def influence(self, target: Any) -> dict[str, pd.Series]:
-        """How much each feature of the other views moves the prediction of a target: view -> Series, larger = more.
+        """How far each feature of the other views moves the prediction of a target: view -> Series, larger = more.
 
         One standard deviation of a real feature moves the target's latent x (a real target: its standard deviations)
-        by a vector of this length. Where `feature_relevance_` says which features the factors describe, this says
+        by a vector of this length. `feature_relevance_` says which features the factors describe; this says
         which of them matter for the target.
         """
         return Answers(fitted_of(self)).influence(target)
@@ -468,7 +468,7 @@ class SSHIBA(BaseEstimator):
     def from_factors(self, z: Any) -> dict[str, Any]:
         """What rows with these factors, (n, K), are expected to hold: of each view means, or the most probable label.
 
-        The way back from `transform`; covariates are at their mean.
+        The inverse of `transform`; covariates are at their mean.
         """
         return Answers(fitted_of(self)).from_factors(z)
 
@@ -536,10 +536,11 @@ class SSHIBA(BaseEstimator):
         views : optional
             The data of the fit: adds which rows have what, columns to colour rows by, and a held-out check.
         fraction : float
-            Share of the seen cells that the check hides from another fit; 0 leaves it out. The fit shows how far it is.
+            Share of the observed cells that the check hides from another fit; 0 skips the check. The fit shows how far
+            it is.
         title : str
         metadata : DataFrame, Series or dict, optional
-            More that is known of the rows, by their names: columns to colour them by, and to compare factors with.
+            More columns about the rows, matched by row name: to colour points by, and to associate with factors.
 
         Returns
         -------

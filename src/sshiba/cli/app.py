@@ -111,14 +111,14 @@ def fit(
     fitting: Fitting,
     how: Reading,
     out: Annotated[str | None, typer.Option("--out", "-o", help="Model file to write.")] = None,
-    resume: Annotated[str | None, typer.Option(help="Model file of an interrupted fit to go on with.")] = None,
+    resume: Annotated[str | None, typer.Option(help="Model file of an interrupted fit to continue.")] = None,
     checkpoint: Annotated[float | None, typer.Option(min=0, help="Save the model every so many minutes.")] = None,
     force: Force = False,
 ) -> None:
     """Fit a model to tables with gaps, and save it.
 
-    Columns are split by type, each column of labels being a view of its own, or as --view says. Ctrl-C ends the fit and
-    saves the best state so far; --resume goes on from it, with the same data.
+    Columns of one type make one view; each column of labels is a view of its own. --view says otherwise. Ctrl-C
+    ends the fit and saves the best state so far. --resume continues it, with the same data.
     """
     with plainly():
         target = out or resume
@@ -178,15 +178,17 @@ def impute(
         typer.Option(help="File for the standard deviations: 0 for observed cells, empty for unknown columns."),
     ] = None,
     lower: Annotated[
-        str | None, typer.Option(help="File for the table filled with the lower ends of intervals, as --interval says.")
+        str | None, typer.Option(help="File for the table filled with the lower ends of the intervals.")
     ] = None,
-    upper: Annotated[str | None, typer.Option(help="The same with their upper ends.")] = None,
-    interval: Annotated[float, typer.Option(help="The probability of the intervals of --lower and --upper.")] = 0.9,
-    model: Annotated[str | None, typer.Option(help="Model file; without it one is fitted to the table itself.")] = None,
+    upper: Annotated[str | None, typer.Option(help="File for the table filled with their upper ends.")] = None,
+    interval: Annotated[float, typer.Option(help="Probability of the intervals of --lower and --upper.")] = 0.9,
+    model: Annotated[
+        str | None, typer.Option(help="Model file; without it, a model is fitted to the table itself.")
+    ] = None,
     beyond_limits: Annotated[
-        bool, typer.Option("--beyond-limits", help="Values at a limit are replaced, too, by their means beyond it.")
+        bool, typer.Option("--beyond-limits", help="Also replace values at a limit by their means beyond it.")
     ] = False,
-    fit_rows: Annotated[int, typer.Option(min=100, help="Rows that are fitted of a text file over 200 MB.")] = 20_000,
+    fit_rows: Annotated[int, typer.Option(min=100, help="Rows to fit of a text file over 200 MB.")] = 20_000,
     at_mean: AtMean = False,
     unseen: Unseen = UnseenLabels.missing,
     safe: SpreadsheetSafe = False,
@@ -194,8 +196,8 @@ def impute(
 ) -> None:
     """Fill the gaps of a table; observed cells stay as they are.
 
-    Large files are never held as a whole: they are filled and written part by part. Of text files over 200 MB some
-    rows are fitted, of others all.
+    Large files are filled and written part by part, never held as a whole. The fit uses all rows, but of text files
+    over 200 MB only some of them (--fit-rows).
     """
     with plainly():
         targets = Targets(out, std, lower, upper)
@@ -232,20 +234,20 @@ def predict(
     how: Reading,
     out: Out = "-",
     proba: Annotated[bool, typer.Option("--proba", help="Probabilities instead of labels.")] = False,
-    std: Annotated[bool, typer.Option("--std", help="Also the standard deviations.")] = False,
+    std: Annotated[bool, typer.Option("--std", help="Also write the standard deviations.")] = False,
     interval: Annotated[
         float | None,
-        typer.Option(help="Also the ends of intervals of this probability, such as 0.9, or which labels are in them."),
+        typer.Option(help="Also write intervals of this probability, such as 0.9; for labels, which are inside."),
     ] = None,
     use_target: Annotated[
-        bool, typer.Option("--use-target", help="Use what the file has of the target, too, to fill its gaps.")
+        bool, typer.Option("--use-target", help="Also use the target's own values, to fill its gaps.")
     ] = False,
     at_mean: AtMean = False,
     unseen: Unseen = UnseenLabels.missing,
     safe: SpreadsheetSafe = False,
     force: Force = False,
 ) -> None:
-    """Predict a column or view of new rows from whatever else is known of them; its own values are not looked at."""
+    """Predict a column or view of new rows from everything else known about them. Its own values are ignored."""
     with plainly():
         if proba and (std or interval is not None):
             raise ValueError(f"choose one of --proba and {'--std' if std else '--interval'}.")
@@ -283,7 +285,7 @@ def transform(
     safe: SpreadsheetSafe = False,
     force: Force = False,
 ) -> None:
-    """The factors of new rows."""
+    """Write the factors of new rows."""
     with plainly():
         check_target(out, force, ANSWERS)
         used = loaded(model, unseen)

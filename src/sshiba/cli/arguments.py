@@ -127,38 +127,38 @@ def connect(scheduler: str) -> None:
 OPTIONS: dict[type, dict[str, Any]] = {
     Reading: {
         "index": Annotated[str | None, typer.Option(help="Column with the names of the rows.")],
-        "drop": Annotated[
-            list[str] | None, typer.Option(help="Columns to leave out, with commas (or again for more).")
-        ],
-        "missing": Annotated[
-            list[str] | None, typer.Option(help="Text that means missing, such as '?' (again for more).")
-        ],
+        "drop": Annotated[list[str] | None, typer.Option(help="Columns to leave out, with commas (repeatable).")],
+        "missing": Annotated[list[str] | None, typer.Option(help="Text that means missing, such as '?' (repeatable).")],
         "not_missing": Annotated[
-            list[str] | None, typer.Option(help="Text that is a label, though it often means missing: None, NA ...")
+            list[str] | None,
+            typer.Option(help="Text that is a label here, though it often means missing: None, NA ..."),
         ],
         "normalise_labels": Annotated[
-            bool, typer.Option("--normalise-labels", help="Labels that differ only in case and blanks are one.")
+            bool, typer.Option("--normalise-labels", help="Merge labels that differ only in case and blanks.")
         ],
         "dates": Annotated[
             str | None,
-            typer.Option(
-                help=f"What becomes of dates: {' (year, month, weekday, days) or '.join(DATES)}.", metavar="HOW"
-            ),
+            typer.Option(help=f"How to use dates: {' (year, month, weekday, days) or '.join(DATES)}.", metavar="HOW"),
         ],
         "day_first": Annotated[
             bool | None,
-            typer.Option("--day-first/--month-first", help="Is 03/04/2020 in April or in March? Found if it can be."),
+            typer.Option(
+                "--day-first/--month-first", help="Read 03/04/2020 as 3 April or 4 March; detected where possible."
+            ),
         ],
         "no_header": Annotated[
-            bool, typer.Option("--no-header", help="The first line is a row; columns are called 'column 1' ...")
+            bool, typer.Option("--no-header", help="The first line is data; columns are named 'column 1' ...")
         ],
-        "sheet": Annotated[str | None, typer.Option(help="Sheet of a workbook; the first if not named.")],
-        "encoding": Annotated[str | None, typer.Option(help="Of text files; found if not named.", show_default=False)],
+        "sheet": Annotated[str | None, typer.Option(help="Sheet of a workbook; the first by default.")],
+        "encoding": Annotated[
+            str | None, typer.Option(help="Encoding of text files; detected by default.", show_default=False)
+        ],
         "separator": Annotated[
-            str | None, typer.Option("--sep", help="Between cells, or 'tab'; found if not named.", show_default=False)
+            str | None,
+            typer.Option("--sep", help="Separator of cells, or 'tab'; detected by default.", show_default=False),
         ],
-        "decimal": Annotated[str | None, typer.Option(help="Decimal mark, . or , and found if not named.")],
-        "thousands": Annotated[str | None, typer.Option(help="Thousands mark, , or . and found if not named.")],
+        "decimal": Annotated[str | None, typer.Option(help="Decimal mark, '.' or ','; detected by default.")],
+        "thousands": Annotated[str | None, typer.Option(help="Thousands mark, ',' or '.'; detected by default.")],
     },
     Fitting: {
         "view": Annotated[
@@ -168,7 +168,7 @@ OPTIONS: dict[type, dict[str, Any]] = {
         "levels": Annotated[
             list[str] | None,
             typer.Option(
-                help="COLUMN=lowest,...,highest: ordered levels, which make the column ordinal (again for more).",
+                help="COLUMN=lowest,...,highest: ordered levels, which make the column ordinal (repeatable).",
                 metavar="COLUMN=LEVELS",
             ),
         ],
@@ -176,14 +176,14 @@ OPTIONS: dict[type, dict[str, Any]] = {
             list[str] | None,
             typer.Option(
                 help="COLUMN=lower,upper: values at a limit are known only to lie beyond it; either may be empty, or "
-                "the name of a column that has the limit of each row (again for more).",
+                "the name of a column that has the limit of each row (repeatable).",
                 metavar="COLUMN=LIMITS",
             ),
         ],
         "margin": Annotated[
             list[str] | None,
             typer.Option(
-                help=f"KIND or COLUMN=KIND: the scale of columns of numbers, {', '.join(MARGINS)} (again for more).",
+                help=f"KIND or COLUMN=KIND: the scale of columns of numbers, {', '.join(MARGINS)} (repeatable).",
                 metavar="KIND",
             ),
         ],
@@ -191,7 +191,7 @@ OPTIONS: dict[type, dict[str, Any]] = {
             list[str] | None,
             typer.Option(
                 help="VIEW=KERNEL: other views may depend nonlinearly on this view of numbers, by kernel features: "
-                "rbf, laplacian, polynomial ... (again for more).",
+                "rbf, laplacian, polynomial ... (repeatable).",
                 metavar="VIEW=KERNEL",
             ),
         ],
@@ -199,7 +199,7 @@ OPTIONS: dict[type, dict[str, Any]] = {
             list[str] | None,
             typer.Option(
                 help="NAME, or NAME=categorical: a known input such as a batch or an age, a column or a file beside "
-                "the others. Its effects take no factor (again for more).",
+                "the others. Its effects take no factor (repeatable).",
                 metavar="NAME",
             ),
         ],
@@ -212,26 +212,27 @@ OPTIONS: dict[type, dict[str, Any]] = {
             ),
         ],
         "components": Annotated[
-            int | None, typer.Option(min=1, help="The most factors; 50, and one more for each kernel feature.")
+            int | None,
+            typer.Option(min=1, help="Upper limit of factors; 50 by default, and one more for each kernel feature."),
         ],
         "keep": Annotated[
             str | None,
             typer.Option(
-                help=f"Which factors stay: {' or '.join(KEEP)} that explain anything; found if not said.",
+                help=f"Which factors to keep: {' or '.join(KEEP)} that explain anything; short fits choose by default.",
                 metavar="|".join(KEEP),
             ),
         ],
         "restarts": Annotated[int, typer.Option(min=1, help="Random starts; the best is kept.")],
-        "seed": Annotated[int, typer.Option(min=0, help="Of the random starts.")],
-        "jobs": Annotated[int, typer.Option(min=1, help="Restarts at a time.")],
-        "max_time": Annotated[float | None, typer.Option(min=0, help="Seconds for the fit.")],
+        "seed": Annotated[int, typer.Option(min=0, help="Seed of the random starts.")],
+        "jobs": Annotated[int, typer.Option(min=1, help="Restarts that run in parallel.")],
+        "max_time": Annotated[float | None, typer.Option(min=0, help="Time limit of the fit, in seconds.")],
         "device": Annotated[
             str | None, typer.Option(help="Where to compute: cuda, cuda:1 or cpu, with PyTorch.", metavar="NAME")
         ],
         "max_memory": Annotated[
             str | None,
             typer.Option(
-                help="Memory for the fit, such as 4GB; 60 % of what is free if not said. Rows that do not fit stay in "
+                help="Memory limit, such as 4GB; 60 % of the free memory by default. Rows that do not fit stay in "
                 "their files.",
                 metavar="SIZE",
             ),

@@ -197,7 +197,7 @@ def _edge(edge: str, text: str, outline: pd.DataFrame) -> float | str | None:
     except ValueError:
         if edge in outline:
             return edge
-    raise ValueError(f"--limits {text!r}: {edge!r} is no number, and no column.")
+    raise ValueError(f"--limits {text!r}: {edge!r} is neither a number nor a column.")
 
 
 def _view_type(kind: str, text: str) -> str:

@@ -29,10 +29,10 @@ __all__ = ["app"]
 
 MaxMemory = Annotated[
     str | None,
-    typer.Option(help="Memory to be used, such as 4GB; 60 % of what is free if not said.", metavar="SIZE"),
+    typer.Option(help="Memory limit, such as 4GB; 60 % of the free memory by default.", metavar="SIZE"),
 ]
 Rows = Annotated[
-    int, typer.Option("--rows", min=100, help="Of files too large to hold, the most rows looked at, drawn at random.")
+    int, typer.Option("--rows", min=100, help="For files larger than memory: how many rows to use, drawn at random.")
 ]
 
 
@@ -42,8 +42,8 @@ def evaluate(
     data: Tables,
     fitting: Fitting,
     how: Reading,
-    fraction: Annotated[float, typer.Option(min=0.0, max=1.0, help="Share of the seen cells that is hidden.")] = 0.1,
-    columns: Annotated[bool, typer.Option("--columns", help="A row for each column, not for each view.")] = False,
+    fraction: Annotated[float, typer.Option(min=0.0, max=1.0, help="Share of the observed cells to hide.")] = 0.1,
+    columns: Annotated[bool, typer.Option("--columns", help="One row per column instead of one per view.")] = False,
     rows: Rows = MOST_ROWS,
     out: TableOut = None,
     force: Force = False,
@@ -57,7 +57,7 @@ def evaluate(
         given, per = values_of(whole), "feature" if columns else "view"
         scores = holdout(fitting.model(given), given, fraction, fitting.seed, per, rows)
         words = "RMSE in standard deviations of a column; coverage of 90 % intervals"
-        print_scores(scores.reset_index(), f"{percent(fraction)} of the seen cells hidden, then predicted. {words}")
+        print_scores(scores.reset_index(), f"{percent(fraction)} of the observed cells hidden, then predicted. {words}")
         if out is not None:
             write(scores, out)
 
@@ -79,14 +79,14 @@ def stability(
         Kind,
         typer.Option(help="The same rows from random starts, or rows drawn at random.", metavar="restarts|bootstrap"),
     ] = Kind.restarts,
-    refits: Annotated[int, typer.Option("--refits", "-n", min=1, help="How often the model is fitted again.")] = 20,
-    seed: Annotated[int, typer.Option(min=0, help="Of the starts and draws.")] = 0,
+    refits: Annotated[int, typer.Option("--refits", "-n", min=1, help="How many times to refit the model.")] = 20,
+    seed: Annotated[int, typer.Option(min=0, help="Seed of the starts and draws.")] = 0,
     rows: Rows = MOST_ROWS,
     max_memory: MaxMemory = None,
     out: TableOut = None,
     force: Force = False,
 ) -> None:
-    """Which factors are found again? Fits the data of a model anew, and compares the weights of its factors."""
+    """Which factors are found again? Refits the model and compares the weights of its factors."""
     with plainly():
         if out is not None:
             check_target(out, force, TABLES)
@@ -102,7 +102,7 @@ def stability(
 
 @app.command(cls=Command, epilog="Example: sshiba info model.sshiba")
 def info(model: ModelFile) -> None:
-    """What is in a model file."""
+    """Show what is in a model file."""
     with plainly():
         describe(load(model), Console())
 
@@ -114,19 +114,22 @@ def report(
     how: Reading,
     out: Annotated[str, typer.Option("--out", "-o", help="HTML file to write.")] = "report.html",
     data: Annotated[
-        list[str] | None, typer.Option(help="The data of the fit: more to see, and a held-out check (again for more).")
+        list[str] | None,
+        typer.Option(help="The data of the fit: adds an overview, colours and a held-out check (repeatable)."),
     ] = None,
     fraction: Annotated[
-        float, typer.Option(min=0.0, max=1.0, help="Share of the cells the check hides; 0: no check.")
+        float,
+        typer.Option(min=0.0, max=1.0, help="Share of the cells that the held-out check hides; 0 skips the check."),
     ] = 0.1,
     title: Annotated[str, typer.Option(help="Title of the page.")] = "",
     metadata: Annotated[
-        str | None, typer.Option(help="A table with more about the rows, by the same --index: colours, associations.")
+        str | None,
+        typer.Option(help="A table with more about the rows, by the same --index, for colours and associations."),
     ] = None,
     max_memory: MaxMemory = None,
     force: Force = False,
 ) -> None:
-    """Everything a fit has to say, as one page for a browser; it works without a network."""
+    """Write a report of the fit: one HTML file for a browser, which needs no network."""
     with plainly():
         check_target(out, force, (".html", ".htm"))
         used = load(model).set_params(max_memory=max_memory)
@@ -139,19 +142,19 @@ def report(
 @app.command(cls=Command, epilog="Example: sshiba export model.sshiba -o tables")
 def export(
     model: ModelFile,
-    out: Annotated[Path, typer.Option("--out", "-o", help="Folder to write; it is made if there is none.")],
+    out: Annotated[Path, typer.Option("--out", "-o", help="Folder to write; created if needed.")],
     safe: SpreadsheetSafe = False,
     force: Force = False,
 ) -> None:
-    """Factors, weights, variance explained and noise of a model as CSV files."""
+    """Write the factors, weights, variance explained and noise of a model as CSV files."""
     with plainly():
         for path in export_model(load(model).fitted_, out, force):
             say(f"Saved: {path}")
 
 
 @app.command(cls=Command)
-def demo(out: Annotated[Path, typer.Option(help="Where the picture and the report go.")] = Path("out/demo")) -> None:
-    """Fit handwritten digits as four views with gaps; a table, a picture, a report (a quarter of a minute)."""
+def demo(out: Annotated[Path, typer.Option(help="Folder for the picture and the report.")] = Path("out/demo")) -> None:
+    """Fit handwritten digits as four views with gaps; write a table, a picture and a report (15 seconds)."""
     from .demo import main
 
     main(out)
@@ -175,10 +178,10 @@ def reproduce(
         typer.Argument(help="yeast, aviris, missing, faces, multiview; all of them if none is named.", metavar="NAME"),
     ] = None,
     quick: Annotated[bool, typer.Option("--quick", help="A shorter form: six minutes on two cores.")] = False,
-    jobs: Annotated[int, typer.Option(min=1, help="Cells computed at a time.")] = 2,
-    out: Annotated[Path | None, typer.Option(help="Folder for the results; out/reproduce if not named.")] = None,
+    jobs: Annotated[int, typer.Option(min=1, help="Cells of the tables computed in parallel.")] = 2,
+    out: Annotated[Path | None, typer.Option(help="Folder for the results; out/reproduce by default.")] = None,
 ) -> None:
-    """Run the paper's experiments on the real data; tables, pictures and a page. What is done is not done again.
+    """Run the paper's experiments on the real data; write tables, pictures and a page. Finished parts are not repeated.
 
     The data come from the folder that SSHIBA_DATA names, or are fetched where that is possible.
     """

@@ -42,7 +42,7 @@ OPTIONS = {
     Remedy.DATES: "make features of it with --dates features",
     Remedy.DAY_FIRST: "say --day-first or --month-first",
     Remedy.FEWER_LEVELS: "code it in fewer labels",
-    Remedy.MARGIN: "--margin auto may predict them better",
+    Remedy.MARGIN: "--margin auto may give better predictions",
     Remedy.OTHER_MARGIN: "give it another margin with --margin COLUMN=KIND, or limits with --limits COLUMN=lower,upper",
     Remedy.LEVELS: "give its levels in their order with --levels COLUMN=lowest,...,highest",
     Remedy.REAL: "make it numbers with --view NAME=columns:real",
@@ -168,7 +168,7 @@ def describe(model: SSHIBA, console: Console) -> None:
     shares = {column: table[column].map(lambda share: percent(share, 1)) for column in ("missing", "explained")}
     how = "converged" if model.converged_ else "not converged"
     rows, factors = counted(len(model.fitted_.index), "row"), counted(model.n_components_, "factor")
-    kept = "the fewest that do" if model.fitted_.choice.keep == FEWEST else "all that explain anything"
+    kept = "the fewest that suffice" if model.fitted_.choice.keep == FEWEST else "all that explain anything"
     which = f" ({kept})" if model.n_components_ else ""
     ended = f"{how} after {counted(model.n_iter_, 'sweep')}, bound {model.fitted_.elbo:,.1f}"
     title = f"{rows}, {factors}{which}; {ended}"

@@ -31,7 +31,7 @@ class Remedy(StrEnum):
     TWO_COLUMNS = "give real and imaginary parts as two columns"
     INFINITE = "replace them with NaN to treat them as missing"
     FLOATS = "use .astype(float) if digits may be lost"
-    MARGIN = "Real(margin='auto') may predict them better"
+    MARGIN = "Real(margin='auto') may give better predictions"
     OTHER_MARGIN = "give it another margin, or limits"
     UNITS = "check the units"
     ONE_EACH = "give one categorical view per column"

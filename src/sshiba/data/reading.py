@@ -6,6 +6,7 @@ Coding is learned in one pass over the values and applied in another; in memory 
 from __future__ import annotations
 
 import logging
+import os
 import warnings
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import replace
@@ -169,7 +170,12 @@ def read_in_memory(
 
 def check_mapping(views: Any) -> None:
     if not isinstance(views, Mapping):
-        raise TypeError(f"views must be a dict of name to data, not {type(views).__name__}: {{'measured': X}}.")
+        if isinstance(views, str | os.PathLike):
+            hint = "read a table first, e.g. with pd.read_csv; files of numbers are views, {'measured': 'X.npy'}"
+        else:
+            hint = "give its .views" if hasattr(views, "views") else "{'measured': X}"
+        kind = type(views).__name__
+        raise TypeError(f"views must be a DataFrame, or a dict of name to data, not {kind}: {hint}.")
 
 
 def apart(views: Mapping[str, Any], entries: Collection[str]) -> tuple[dict[str, Any], dict[str, Table]]:
@@ -274,7 +280,7 @@ def _warn_sentinels(schema: Schema, tables: Mapping[str, Table]) -> None:
             odd |= {coding.features[place]: value for place, value in found.items()}
     if odd:
         listed = "; ".join(f"{quoted(column)}: {value:g}, {n:,} times" for column, (value, n) in list(odd.items())[:5])
-        more = f" and {len(odd) - 5} more" if len(odd) > 5 else ""
+        more = f" and {len(odd) - 5:,} more" if len(odd) > 5 else ""
         example = f"{next(iter(odd.values()))[0]:g}"
         what = f"far-off numbers that repeat, as if they meant missing ({listed}{more})"
         warnings.warn(DataWarning(Problem(what, (Remedy.MISSING,), example)), stacklevel=3)

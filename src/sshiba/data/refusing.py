@@ -10,10 +10,11 @@ from .advice import Problem, Remedy
 from .cells import column_kind, looks_numeric
 from .dates import are_dates
 from .spellings import holds_yes_no
-from .wording import quoted
+from .wording import counted, quoted
 
 MARKED_NUMBER = r"^\s*[-+]?[$€£¥]?\s?\d[\d.,'’ ]*[$€£¥%]?\s*$"  # 1,138.3 or $5 or -3 %
 MOST_LEVELS = 50  # text of more is no category
+MOST_WORDS = 3  # that are no numbers: so many are named
 
 
 def refusal(column: pd.Series) -> Problem | None:
@@ -54,9 +55,12 @@ def _refused_text(values: pd.Series, n_distinct: int) -> Problem | None:
     words = texts[pd.to_numeric(texts, errors="coerce").isna() & ~texts.str.match(MARKED_NUMBER).astype(bool)]
     if 0 < len(words) < len(values) and 2 * words.nunique() <= n_distinct:
         most = words.value_counts()
-        what = (
-            f"mixes numbers and text: {quoted(most.index[0])} in {most.iloc[0]:,} of {len(values):,} cells is no number"
-        )
+        named = [f"{quoted(text)} in {n:,}" for text, n in most.head(MOST_WORDS).items()]
+        if len(most) > MOST_WORDS:
+            named.append(f"{counted(len(most) - MOST_WORDS, 'other text')} in {most.iloc[MOST_WORDS:].sum():,}")
+        listed = " and ".join(filter(None, [", ".join(named[:-1]), named[-1]]))
+        verb = "is not a number" if len(most) == 1 else "are not numbers"
+        what = f"mixes numbers and text: {listed} of {len(values):,} cells {verb}"
         return Problem(what, (Remedy.MISSING, Remedy.LEAVE_OUT), most.index[0])
     if n_distinct <= 2:
         return None

@@ -24,7 +24,7 @@ def first_few(labels: Iterable[Any], limit: int = 3) -> str:
     """'a', 'b', 'c' and 4 more."""
     labels = list(labels)
     shown = ", ".join(quoted(label) for label in islice(labels, limit))
-    return shown if len(labels) <= limit else f"{shown} and {len(labels) - limit} more"
+    return shown if len(labels) <= limit else f"{shown} and {len(labels) - limit:,} more"
 
 
 def counted(n: int, one: str, many: str | None = None) -> str:

@@ -167,12 +167,12 @@ def check(
 ) -> dict[str, Check]:
     """Hide some observed cells and labels of every view, fit the others, and predict the hidden ones.
 
-    Nothing of a sparse view is hidden, and it is not among the answers; nor are values at a limit, which nobody knows.
+    Sparse views are not checked, nor are values at a limit, whose truth is unknown.
 
     Parameters
     ----------
     model : SSHIBA
-        Its options; it is not fitted itself.
+        Its options are used; it is not fitted itself.
     views : dict, or one DataFrame, MuData or AnnData
         As for `fit`.
     fraction : float

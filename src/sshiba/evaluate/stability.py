@@ -102,7 +102,7 @@ def stability(
 ) -> Stability:
     """How well each factor is found again when the same model is fitted `n` times more.
 
-    A factor that another start or another sample of rows does not find is no finding. Factors are matched as in
+    Do not interpret a factor that another start or another sample of rows does not find. Factors are matched as in
     `match`; one that a refit does not have counts as 0 there. Refits choose their number of factors themselves.
 
     Parameters
@@ -115,7 +115,7 @@ def stability(
         Refits.
     kind : "restarts" or "bootstrap"
         The same rows from random starts, or as many rows drawn with replacement (drawn again where a column would
-        have no value, or a class no row). Rows drawn twice are alike in all their cells: of few rows bootstraps may
+        have no value, or a class no row). Rows drawn twice agree in all cells: with few rows, bootstraps may
         find more factors than there are.
     random_state : int, optional
         Of the starts and draws.

@@ -86,14 +86,14 @@ def in_words(row: Any) -> str:
 
 
 def associations_data(model: FittedModel, by: Any, views: Any = None, factor: int | None = None) -> pd.DataFrame:
-    """What factors have to do with columns, the surest first: covariate, label, factor, measure, value, low, high, n,
+    """Associations of factors with columns, the surest first: covariate, label, factor, measure, value, low, high, n,
     strength, at_least.
 
     Numbers, dates and ordered levels: Spearman's correlation. Labels: the AUC of the factor, of the second of two
-    labels, or of each of several against the others. `low` and `high` are 95 % intervals, each on its own: of many
-    comparisons one in twenty leaves out the truth. `strength` is the correlation, or 2 AUC − 1, both between -1 and 1;
-    `at_least` its size at the end of the interval that is nearer to 0, by which the table is sorted: a label of three
-    rows is not told apart for sure. Columns with fewer than 5 known rows, and labels of fewer than 3, are left out.
+    labels, or of each of several against the others. `low` and `high` are 95 % intervals, not corrected for multiple
+    comparisons. `strength` is the correlation, or 2 AUC − 1, both between -1 and 1; `at_least` its size at the end of
+    the interval that is nearer to 0, by which the table is sorted, so that rare labels do not come first. Columns with
+    fewer than 5 known rows, and labels of fewer than 3, are left out.
 
     Parameters
     ----------

@@ -7,6 +7,11 @@ const PALETTE = ["#0072B2", "#E69F00", "#009E73", "#D55E00", "#CC79A7", "#56B4E9
 const OTHERS = "#8c564b";
 const RISING = [[92, 1, 166], [156, 23, 158], [204, 71, 120], [237, 121, 83], [253, 180, 47]]; // of ordered levels
 const BARS = 20, MATCHES = 20, NAME = 28, LABELS = 2 * PALETTE.length, BAR_HEIGHT = 16, NARROW = "(max-width: 600px)";
+// Plotly would offer to upload pictures to its servers: a report stays where it is.
+const BUTTONS = {
+  responsive: true, displaylogo: false, displayModeBar: "hover", showSendToCloud: false, plotlyServerURL: "",
+  modeBarButtonsToRemove: ["toImage", "sendChartToCloud", "sendDataToCloud", "select2d", "lasso2d"],
+};
 const byId = (id) => document.getElementById(id);
 const drawn = new Map(); // plot id -> how to draw it again, in another theme
 
@@ -34,14 +39,15 @@ function draw(id, make) {
   const axis = { gridcolor: look.line, zerolinecolor: look.soft, linecolor: look.line, automargin: true };
   const whole = {
     paper_bgcolor: "rgba(0,0,0,0)", plot_bgcolor: "rgba(0,0,0,0)", font: { color: look.ink, family: "system-ui, sans-serif" },
-    margin: { l: 50, r: 10, t: 20, b: 50 }, hoverlabel: { namelength: -1 }, legend: legend(look), ...layout,
+    margin: { l: 50, r: 10, t: 34, b: 50 }, hoverlabel: { namelength: -1 }, legend: legend(look),
+    modebar: { bgcolor: "rgba(0,0,0,0)", color: look.soft, activecolor: look.ink }, ...layout, // it stands in the margin above
   };
   ["xaxis", "yaxis", ...Object.keys(layout)].filter((key) => /^[xy]axis/.test(key)).forEach((key) => {
     whole[key] = { ...axis, ...(layout[key] || {}) };
   });
   div.setAttribute("role", "img");
   div.setAttribute("aria-label", words);
-  return Plotly.react(div, traces, whole, { responsive: true, displaylogo: false, displayModeBar: "hover", modeBarButtonsToRemove: ["toImage"] });
+  return Plotly.react(div, traces, whole, BUTTONS);
 }
 
 // On phones legends and colour bars are below.

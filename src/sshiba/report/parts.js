@@ -23,7 +23,7 @@ function showOverview() {
       text: part.shares.map((row) => row.map((share) => (100 * share).toFixed(0))), hovertemplate: "%{text} % of the row is observed<extra></extra>",
     }],
     layout: {
-      xaxis: { title: { text: "rows, the complete ones first" }, showticklabels: false, zeroline: false },
+      xaxis: { title: { text: "rows, the complete ones first" }, showticklabels: false, ticks: "", zeroline: false },
       yaxis: { tickvals: part.views.map((_, i) => i), ticktext: part.views.map((v) => short(v, look.narrow ? 14 : NAME)), autorange: "reversed", showgrid: false, zeroline: false },
     },
   }));
@@ -125,20 +125,21 @@ function showCheck() {
   say("check");
   byId("check-plot").hidden = !part.rows;
   if (!part.rows) return; // none was made
-  fill(byId("check").querySelector("table"), part.columns, part.rows, (i) => i > 1);
+  const grouped = (cell, i) => (i > 1 && /^\d{4,}$/.test(cell) ? Number(cell).toLocaleString("en") : cell); // 67,732
+  fill(byId("check").querySelector("table"), part.columns, part.rows.map((row) => row.map(grouped)), (i) => i > 1);
   const views = part.calibration.filter((one) => one.points.length);
-  const columns = (look) => Math.min(look.narrow ? 2 : 4, views.length);
   draw("check-plot", (look) => {
-    const across = columns(look), down = Math.ceil(views.length / across);
-    byId("check-plot").style.height = `${60 + 230 * down}px`;
+    const across = look.narrow ? 2 : 4, down = Math.ceil(views.length / across); // squares, also where there are few
+    const side = look.narrow ? 145 : 190, gap = 75, inner = side * down + gap * (down - 1); // pixels; titles stand in the gaps
+    byId("check-plot").style.height = `${85 + inner}px`;
     const traces = [], layout = { showlegend: false, annotations: [], margin: { l: 45, r: 10, t: 40, b: 45 } };
     views.forEach((one, i) => {
-      const name = i ? String(i + 1) : "", column = i % across, row = Math.floor(i / across), wide = 1 / across, high = 1 / down;
+      const name = i ? String(i + 1) : "", column = i % across, row = Math.floor(i / across), wide = (1 - 0.06 * (across - 1)) / across;
       const axes = { xaxis: `x${name}`, yaxis: `y${name}` }, x = one.points.map((p) => p[0]), colour = PALETTE[0];
-      const box = [column * wide + (column ? 0.04 : 0), (column + 1) * wide - 0.02];
-      const top = 1 - row * high, bottom = top - high + (down > 1 ? 0.3 / down : 0);
-      layout[`xaxis${name}`] = { domain: box, anchor: `y${name}`, range: [0, 1], tickvals: [0, 0.5, 1], title: { text: one.line ? "level of intervals" : "probability", font: { size: 11 } } };
-      layout[`yaxis${name}`] = { domain: [bottom, top], anchor: `x${name}`, range: [0, 1.02], tickvals: [0, 0.5, 1], title: { text: column ? "" : "observed", font: { size: 11 } } };
+      const box = [column * (wide + 0.06), column * (wide + 0.06) + wide];
+      const top = Math.max(1 - (row * (side + gap)) / inner, 0), bottom = Math.max(top - side / inner, 0);
+      layout[`xaxis${name}`] = { domain: box, anchor: `y${name}`, range: [0, 1], constrain: "domain", constraintoward: "left", tickvals: [0, 0.5, 1], title: { text: one.line ? "level of intervals" : "probability", font: { size: 11 } } };
+      layout[`yaxis${name}`] = { domain: [bottom, top], anchor: `x${name}`, range: [0, 1], scaleanchor: `x${name}`, constrain: "domain", constraintoward: "top", tickvals: [0, 0.5, 1], title: { text: column ? "" : "observed", font: { size: 11 } } };
       layout.annotations.push({ text: short(one.view, 18), x: (box[0] + box[1]) / 2, y: top, xref: "paper", yref: "paper", yanchor: "bottom", showarrow: false, font: { size: 12 } });
       traces.push({ type: "scatter", mode: "lines", x: [0, 1], y: [0, 1], line: { color: look.soft, width: 1, dash: "dot" }, hoverinfo: "skip", ...axes });
       const hover = "predicted %{customdata[0]} %, observed %{customdata[1]} %<extra></extra>", y = one.points.map((p) => p[1]);
@@ -148,7 +149,7 @@ function showCheck() {
         traces.push({ type: "scatter", mode: "lines", x, y, name: plain(one.view), line: { color: colour }, customdata, hovertemplate: hover, ...axes });
       } else {
         const bar = { type: "data", symmetric: false, array: one.points.map((p) => p[3] - p[1]), arrayminus: one.points.map((p) => p[1] - p[2]), thickness: 1, width: 0 };
-        traces.push({ type: "scatter", mode: "markers", x, y, name: plain(one.view), marker: { color: colour, size: 7 }, error_y: bar, customdata, hovertemplate: hover, ...axes });
+        traces.push({ type: "scatter", mode: "markers", x, y, name: plain(one.view), marker: { color: colour, size: 7 }, cliponaxis: false, error_y: bar, customdata, hovertemplate: hover, ...axes });
       }
     });
     return { words: "Predicted against observed on hidden cells, with 95 % intervals", traces, layout };
@@ -158,7 +159,8 @@ function showCheck() {
 
 function showConvergence() {
   const part = report.convergence, ends = part.paths.map((p) => p[p.length - 1][1]), best = Math.max(...ends), first = part.best;
-  const finest = Math.max(1e-6 * Math.abs(best), 1e-3);
+  const finest = Math.max(1e-6 * Math.abs(best), 1e-3), below = Math.max(...part.paths.flatMap((path) => path.map((p) => best - p[1])));
+  const decades = below > 100 * finest ? { dtick: 1 } : {}; // powers of ten only, where there are several
   say("convergence");
   draw("convergence-plot", (look) => ({
     words: part.words,
@@ -167,7 +169,7 @@ function showConvergence() {
       customdata: path.map((p) => p[1]), line: { color: i === first ? PALETTE[0] : look.soft, width: i === first ? 2.5 : 1 },
       name: `start ${i}`, showlegend: false, hovertemplate: `start ${i}, sweep %{x}: %{customdata:,.1f}<extra></extra>`,
     })),
-    layout: { xaxis: { title: { text: "sweep" } }, yaxis: { type: "log", title: { text: "nats below the best bound" }, exponentformat: "power" } },
+    layout: { xaxis: { title: { text: "sweep" } }, yaxis: { type: "log", title: { text: "nats below the best bound" }, exponentformat: "power", ...decades } },
   }));
   tools("convergence-plot", "convergence");
   fill(byId("convergence").querySelector("table"), part.columns, part.restarts, (i) => part.columns[i] !== "converged");

@@ -87,12 +87,13 @@ function scatter(look, { part, factor, x, y, c, found }) {
     traces = unseen.length ? [unknown(look, base(unseen), size)] : []; // below the others
     traces.push({ ...base(seen), marker, showlegend: false, hovertemplate: "%{text}<extra></extra>" });
   }
-  if (found !== null) traces.push({ ...base([found]), mode: "markers+text", textposition: "top center", showlegend: false, hovertemplate: "%{text}<extra></extra>", marker: { size: 16, color: "rgba(0,0,0,0)", line: { color: look.ink, width: 2.5 } } });
+  if (found !== null) traces.push({ ...base([found]), showlegend: false, hovertemplate: "%{text}<extra></extra>", marker: { size: 16, color: "rgba(0,0,0,0)", line: { color: look.ink, width: 2.5 } } });
+  const named = (i) => ({ x: xs[i], y: ys[i], text: short(part.rows[i]), showarrow: false, yshift: 22, bgcolor: look.paper, bordercolor: look.line, borderpad: 2 });
   const across = part.names[x], up = several ? part.names[y] : "rows";
   const yaxis = several ? { title: { text: up } } : { title: { text: lanes.names.length ? "" : up }, tickvals: lanes.names.map((_, i) => i), ticktext: lanes.names.map((name) => short(name, look.narrow ? 12 : NAME)), zeroline: false, range: [-0.6, Math.max(lanes.names.length, 1) - 0.4] };
   return {
     words: `Rows on ${across}${several ? ` and ${up}` : ""}` + (title ? `, coloured by ${title}.` : "."), traces,
-    layout: { xaxis: { title: { text: across } }, yaxis, hovermode: "closest", legend: { ...legend(look), title: { text: short(title) } } },
+    layout: { xaxis: { title: { text: across } }, yaxis, annotations: found === null ? [] : [named(found)], hovermode: "closest", legend: { ...legend(look), title: { text: short(title) } } },
   };
 }
 

@@ -78,6 +78,8 @@ def search(found: Search) -> str:
     other = max((mean, i) for i, mean in enumerate(found.means) if i != found.chosen)[0]
     gap = found.means[found.chosen] - other
     words = f"Settings were chosen by short fits, judged on held-out rows: {found.choice.in_words()}"
+    if abs(gap) < 0.0005:
+        return f"{words}, about as good as the next best."
     than = "better than the next best" if gap >= 0 else "short of the best, which has more factors"
     return f"{words}, {abs(gap):.3f} nats a cell {than}."
 
@@ -91,7 +93,9 @@ def variance(fit: Fitted) -> str:
     alone, totals = r2[:k], listed(parts + (["less of the others"] if len(names) > MOST_NAMES else []))
     factor, view = divmod(int(np.argmax(alone)), len(names))
     what = counted(k, "factor") + (" and the covariates" if fit.schema.covariates is not None else "")
-    words = f"Together {what} explain{'s' if what == '1 factor' else ''} {totals} (variance). "
+    if what == "1 factor":
+        return f"One factor was found. It explains {totals} (variance)."
+    words = f"Together {what} explain {totals} (variance). "
     first, share = fit.factor_names[factor].capitalize(), f"{percent(alone[factor, view])} of {names[view]}"
     words += f"{first} explains most in one view: {share}."
     if len(names) == 1:

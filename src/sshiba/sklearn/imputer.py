@@ -21,23 +21,23 @@ from .table_model import OneTableModel
 
 @dataclass(kw_only=True, eq=False, repr=False)
 class SSHIBAImputer(TransformerMixin, OneTableModel):
-    """The gaps of a table filled from all that is known of their rows: numbers by means, labels by the most probable.
+    """Fill the gaps of a table from all other cells: numbers by means, labels by the most probable one.
 
     Parameters
     ----------
     add_indicator : bool
         Add columns that say where gaps were, as `MissingIndicator` does, for columns with gaps at the fit.
     keep_empty_features : bool
-        Columns without any value at the fit are filled with 0 (columns of other things stay empty), or left out.
+        Columns without any value at the fit: fill numbers with 0 (others stay empty), or leave the columns out.
     sample_posterior : bool
-        Draw what is filled in from its predictive distribution, for multiple imputation.
+        Draw filled values from their predictive distribution, for multiple imputation.
     views : mapping, optional
         View name -> its columns of X, or (columns, type).
     tol : float
-        As of `SSHIBA`, but ten times as large: what is filled in hardly changes any more.
+        As in `SSHIBA`, but ten times as large: beyond that, filled values hardly change.
     keep, search
-        All factors that explain anything are kept, without a search: that fills gaps slightly better in half of the
-        time. For as few factors as will do, say `keep=None, search="auto"`.
+        By default all factors that explain anything, without a search: this fills gaps slightly better in half the
+        time. For as few factors as possible, use `keep=None, search="auto"`.
 
     All others are those of `SSHIBA`. A frame comes back as a frame, with its types and labels.
 

@@ -34,12 +34,12 @@ class SupervisedModel(OneTableModel):
 
 @dataclass(kw_only=True, eq=False, repr=False)
 class SSHIBAClassifier(ClassifierMixin, SupervisedModel):
-    """Classes predicted from a table X with gaps; rows without a label help.
+    """A classifier for tables X with gaps, which also learns from rows without a label.
 
     Parameters
     ----------
     unlabelled : optional
-        The label that stands for none, such as -1. NaN, None and NA always do.
+        The value that means no label, such as -1. NaN, None and NA always do.
     views : mapping, optional
         View name -> its columns of X, or (columns, type).
 
@@ -128,7 +128,7 @@ def _yes_no(labels: np.ndarray, absent: np.ndarray) -> np.ndarray:
 
 @dataclass(kw_only=True, eq=False, repr=False)
 class SSHIBARegressor(RegressorMixin, SupervisedModel):
-    """Numbers predicted from a table X with gaps, with their standard deviations; rows without a target help.
+    """A regressor for tables X with gaps, with standard deviations; it also learns from rows without a target.
 
     Parameters
     ----------

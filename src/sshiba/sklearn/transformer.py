@@ -16,7 +16,7 @@ from .table_model import OneTableModel, plain
 
 @dataclass(kw_only=True, eq=False, repr=False)
 class SSHIBATransformer(ClassNamePrefixFeaturesOutMixin, TransformerMixin, OneTableModel):
-    """`n_components_` factors, K, in the place of the columns of X, which may have gaps.
+    """Replace the columns of X, which may have gaps, by `n_components_` factors, K.
 
     Parameters
     ----------

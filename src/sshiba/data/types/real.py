@@ -59,12 +59,12 @@ class Real(View):
     noise : "feature" or "view"
         One noise precision per feature, or one for the view (the paper's).
     limits : pair, or mapping of column to pair, optional
-        The lower and the upper limit of what could be measured, None where there is none: limits of detection, or
-        censoring times. A value at a limit, or beyond it, is known only to lie there or farther out. The name of
-        another column of the view in place of a number means that this column has the limit of each row (missing:
-        none); it is then no feature. Predictions are of the quantity itself; `impute(beyond_limits=True)` also
-        replaces values at a limit. With no training value at a limit the view is one without limits, in which new
-        values beyond a limit count as that limit.
+        The lower and the upper limit of measurement, None where there is none: limits of detection, or censoring times.
+        Of a value at or beyond a limit the model only knows that it lies there or farther out. The name of another
+        column of the view in place of a number means that this column has the limit of each row (missing: none); it is
+        then not a feature. Predictions are of the quantity itself; `impute(beyond_limits=True)` also replaces values at
+        a limit. If no training value is at a limit, the view has no limits, and new values beyond a limit count as that
+        limit.
     margin : "log", "logit", "box-cox", "auto" or "normal", or mapping of column to one, optional
         The scale on which a column is nearly normal: its logarithm, that of its odds (shares between 0 and 1), a power
         from 0 to 2 found by maximum likelihood, or what makes the column likeliest of these and none at all ("auto").
@@ -296,7 +296,8 @@ class Real(View):
         if not skewed:
             return None
         columns = f"{counted(len(skewed), 'column')} ({first_few(skewed, 5)})"
-        return Problem(f"view {name!r}: {columns} nearer to normal on another scale", (Remedy.MARGIN,))
+        verb = "is" if len(skewed) == 1 else "are"
+        return Problem(f"view {name!r}: {columns} {verb} nearer to normal on another scale", (Remedy.MARGIN,))
 
     def at_limits(self, view: CodedView, coding: Coding) -> np.ndarray | None:
         if not coding.at_limits:
