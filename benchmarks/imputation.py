@@ -170,9 +170,10 @@ def collect(quick: bool, store: Store) -> pd.DataFrame:
     # Most imputers give no probabilities of levels, so a table with levels would not be the same cells for all.
     leveled = found["table"].isin([name for name, load in TABLES.items() if "level" in load().kinds])
     found.loc[leveled, "log_loss"] = np.nan
-    numbers, codes = found["n_numbers"], found["n_codes"]
+    # Where the mode is always right, as of a rare code that was never hidden, a share of its errors says nothing.
+    numbers, codes = found["n_numbers"], found["n_codes"].where(found["accuracy_usual"] < 1, 0.0)
     ratio = (found["rmse"] / found["rmse_usual"]).fillna(0) * numbers
-    wrong = ((1 - found["accuracy"]) / (1 - found["accuracy_usual"])).fillna(0) * codes
+    wrong = ((1 - found["accuracy"]) / (1 - found["accuracy_usual"]).where(codes > 0)).fillna(0) * codes
     return found.assign(error=(ratio + wrong) / (numbers + codes))
 
 
