@@ -24,7 +24,7 @@ from ..files.file_table import FileTable
 from ..files.growing import growing
 from ..files.growing_views import growing_views
 from ..files.long_tables import LongTable
-from ..files.opening import FileViews, limit_for_answers, limit_for_checks, open_data, values_of
+from ..files.opening import FileViews, open_data, room_for_answers, room_for_checks, values_of
 from ..files.reading_options import LearnedReading, Reading
 from ..files.text_files import Dialect
 from ..files.view_files import write_views
@@ -57,7 +57,7 @@ def open_new(
     model: SSHIBA, paths: Sequence[str], how: Reading, target: str | None = None
 ) -> tuple[Any, Dialect | None]:
     """New rows as the model's own were read, and how their file is written, but for answers with names."""
-    given = open_data(paths, how, learned_reading(model), limit_for_answers())
+    given = open_data(paths, how, learned_reading(model), room_for_answers())
     if isinstance(given, FileViews):
         given = given.called([name for name in entries_of(model) if name != target])
     say_absent(model, columns_of(given), target)
@@ -67,7 +67,7 @@ def open_new(
 
 def read_again(model: SSHIBA, paths: Sequence[str], how: Reading) -> Any:
     """The data of a model."""
-    given = open_data(paths, how, learned_reading(model), limit_for_checks(model.max_memory))
+    given = open_data(paths, how, learned_reading(model), room_for_checks(model.max_memory))
     if isinstance(given, FileViews):
         given = given.called(entries_of(model))
     say_long(given)
