@@ -59,6 +59,7 @@ from .steps import (
     reading_of,
     say_absent,
     whole_labels,
+    within,
 )
 from .terminal import Once, PlainWords, describe, errors, plain_errors, say, show_warning
 
@@ -203,7 +204,7 @@ def impute(
             raise ValueError("say where the ends of the intervals go: --lower low.csv --upper high.csv.")
         for path in targets.distinct():
             check_target(path, force, filled_endings(data))
-        used = loaded(model, unseen) if model else None
+        used = within(loaded(model, unseen), fitting.max_memory) if model else None
         learned = learned_reading(used) if used is not None else None
         given = open_data(data, how, learned, room_for_answers(fitting.max_memory))
         if used is not None:

@@ -47,6 +47,13 @@ def loaded(path: str, unseen: str) -> SSHIBA:
     return model
 
 
+def within(model: SSHIBA, max_memory: str | None) -> SSHIBA:
+    """A model whose answers keep to what may be used."""
+    if max_memory is not None:
+        model.fitted_ = replace(model.fitted_, settings={**model.fitted_.settings, "max_memory": max_memory})
+    return model
+
+
 def learned_reading(model: SSHIBA) -> LearnedReading:
     """How the data of a model were read, the labels of its columns, and where their numbers are."""
     schema = model.fitted_.schema

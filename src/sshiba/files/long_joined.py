@@ -38,7 +38,7 @@ class JoinedTables(LongTable):
         columns = [name for path in paths for name in LongTable(path, Reading(), learned).columns]
         self.dropped = columns_to_drop(how.drop, columns, paths)
         self.tables = [LongTable(path, how, learned, columns, limit) for path in paths]
-        check_columns([table.first for table in self.tables])
+        check_columns([next(table.parts()) for table in self.tables])
 
     @cached_property
     def index(self) -> pd.Index | None:

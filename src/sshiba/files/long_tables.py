@@ -133,8 +133,9 @@ class LongTable:
 
     @cached_property
     def first(self) -> FileTable:
-        """The first rows: they tell the columns, and how the file is written."""
-        return next(self.parts())
+        """All columns, and no row; the first rows tell how the file is written."""
+        part = next(self.parts())
+        return replace(part, given=part.given.iloc[:0].copy(), values=part.values.iloc[:0].copy())
 
     @property
     def n_rows(self) -> int | None:
