@@ -13,7 +13,7 @@ import numpy as np
 import pandas as pd
 from pandas.api.types import is_float_dtype
 
-from ..core.machine import memory_limit
+from ..core.machine import give_back, memory_limit
 from ..data.border import as_views
 from ..data.row_parts import holds_sources
 from ..data.sources import RowSource
@@ -261,6 +261,8 @@ def impute_long(
             all_rounded |= dict.fromkeys(rounded)
             n_holes, cells = n_holes + n_filled(part, filled), cells + part.own.size
             bar.advance(len(filled))
+            del part, filled, deviations, bounds, table  # before the next is read
+            give_back()
     say_filled(n_holes, cells, list(all_rounded))
 
 

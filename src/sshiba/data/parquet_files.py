@@ -157,6 +157,7 @@ class ParquetSource(ChunkSource):
             if self.index is None:
                 frame.index = pd.RangeIndex(start, start + len(frame))
             yield start, frame if self.columns is None else frame[self.columns]
+            del frame
 
     def _as_arrays(self, row: int) -> Iterator[tuple[int, np.ndarray]]:
         for start, batch in self.files.batches(row, list(self.outline.columns)):

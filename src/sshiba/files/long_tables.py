@@ -105,7 +105,10 @@ class LongTable:
         for start, frame in self._frames(row):
             odd = {name: dtype for name, dtype in survey.written.items() if frame[name].dtype != dtype}
             part = self._part(frame.astype(odd) if odd else frame, survey.learned)
-            yield start, replace(part, formats=survey.formats, whole=survey.whole)
+            part = replace(part, formats=survey.formats, whole=survey.whole)
+            del frame
+            yield start, part
+            del part
 
     def _part(self, frame: pd.DataFrame, learned: LearnedReading | None) -> FileTable:
         return make_table(RawTable(self.path, frame, self._dialect), self.how, learned, self.dropped)
