@@ -13,6 +13,7 @@ from typing import Any, Generic, TypeVar
 import numpy as np
 import pandas as pd
 
+from ..core.machine import chunk_bytes
 from ..core.scratch import RowsLostError
 
 
@@ -92,7 +93,13 @@ class SomeColumns(RowSource):
         self.whole.let_go()
 
     def read(self, start: int, stop: int) -> pd.DataFrame:
-        return some_columns(self.whole.read(start, stop), self.names)
+        """Whole rows are read for it, so only some of them at a time."""
+        step = stop - start
+        if self.limit < inf:
+            step = int(chunk_bytes(self.limit)) // max(self.whole.row_bytes, 1)
+        starts = range(start, max(stop, start + 1), max(step, 1))
+        parts = [some_columns(self.whole.read(at, min(at + max(step, 1), stop)), self.names) for at in starts]
+        return pd.concat(parts) if len(parts) > 1 else parts[0]
 
 
 class NamedRows(RowSource):
