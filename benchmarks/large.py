@@ -20,6 +20,9 @@ checks, checks-labels, checks-parquet
                               evaluate, stability, tune and report of the file, which look at some of its rows: of
                               numbers, the same beside 20 yes/no columns, and a Parquet table; each in a process of its
                               own, whose memory is compared with that of the same command on a tiny file of the kind
+answers-parquet, answers-mixed
+                              fit, impute and predict of a Parquet table, alike: of numbers, and beside two columns of
+                              text
 """
 
 from __future__ import annotations
@@ -57,8 +60,11 @@ CHECKED = {  # the files of each case
     "checks": ["numbers.npy"],
     "checks-labels": ["numbers.npy", "yes_no.npy"],
     "checks-parquet": ["table.parquet"],
+    "answers-parquet": ["table.parquet"],
+    "answers-mixed": ["mixed.parquet"],
 }
-COMMANDS = ("evaluate", "stability", "tune", "report")
+COMMANDS = {"checks": ("evaluate", "stability", "tune", "report"), "answers": ("fit", "impute", "predict")}
+FIT_SECONDS = "20"  # of a fit whose memory is watched
 TINY, TINY_ROWS, TINY_WIDTH = "tiny", 300, 40
 CASES = (*FITS, *TURNS, "same", *CHECKED)
 NEEDS = {"holes": "holes.npy", "same": "small.npy"} | TURNS  # the file of each case; of all others numbers.npy
@@ -86,7 +92,7 @@ def make_file(path: Path, n: int) -> None:
         return
     whole = path.with_suffix(".part")
     if path.suffix == ".parquet":
-        make_parquet(whole, n)
+        make_parquet(whole, n, path.stem == "mixed")
     else:
         make_array(whole, "numbers" if path.stem == "small" else path.stem, n)
     whole.rename(path)
@@ -108,15 +114,25 @@ def make_array(path: Path, what: str, n: int) -> None:
         list(threads.map(write, range(-(-n // CHUNK))))
 
 
-def make_parquet(path: Path, n: int) -> None:
+def texts_of(rows: dict[str, np.ndarray]) -> dict[str, np.ndarray]:
+    """Two columns of text: five classes, and yes or no."""
+    return {"class": np.array(list("abcde"))[rows["classes"]], "ill": np.array(["no", "yes"])[rows["yes_no"][:, 0]]}
+
+
+def make_parquet(path: Path, n: int, mixed: bool = False) -> None:
+    """A row group for each chunk; beside two columns of text where it is mixed."""
     import pyarrow as pa
     from pyarrow import parquet
 
-    names = [f"c{d}" for d in range(WIDTH)]
-    with parquet.ParquetWriter(path, pa.schema([(name, pa.float64()) for name in names]), use_dictionary=False) as file:
+    kinds = {f"c{d}": pa.float64() for d in range(WIDTH)} | (
+        {"class": pa.string(), "ill": pa.string()} if mixed else {}
+    )
+    with parquet.ParquetWriter(path, pa.schema(list(kinds.items())), use_dictionary=False) as file:
         for i in range(-(-n // CHUNK)):
-            columns = chunk(i, min(CHUNK, n - i * CHUNK))["numbers"].T
-            file.write_table(pa.table([pa.array(column.copy()) for column in columns], names))
+            rows = chunk(i, min(CHUNK, n - i * CHUNK))
+            columns = [pa.array(column.copy()) for column in rows["numbers"].T]
+            columns += [pa.array(column) for column in texts_of(rows).values()] if mixed else []
+            file.write_table(pa.table(columns, list(kinds)))
 
 
 def forget(path: Path) -> None:
@@ -268,14 +284,19 @@ def paths_of(case: str, folder: Path) -> list[str]:
     return [str(folder / name) for name in CHECKED[case]]
 
 
+def is_parquet(case: str) -> bool:
+    return CHECKED[case][0].endswith(".parquet")
+
+
 def make_tiny(folder: Path, names: list[str]) -> None:
     """Files of the same kinds with a few rows and columns."""
     folder.mkdir(exist_ok=True)
     rows = chunk(0, TINY_ROWS)
     for name in names:
-        values = rows["numbers" if name == "table.parquet" else Path(name).stem][:, :TINY_WIDTH]
-        if name == "table.parquet":
-            pd.DataFrame(values, columns=[f"c{d}" for d in range(values.shape[1])]).to_parquet(folder / name)
+        values = rows["numbers" if name.endswith(".parquet") else Path(name).stem][:, :TINY_WIDTH]
+        if name.endswith(".parquet"):
+            frame = pd.DataFrame(values, columns=[f"c{d}" for d in range(values.shape[1])])
+            frame.assign(**(texts_of(rows) if name.startswith("mixed") else {})).to_parquet(folder / name)
         else:
             np.save(folder / name, values)
 
@@ -283,7 +304,7 @@ def make_tiny(folder: Path, names: list[str]) -> None:
 def make_model(case: str, folder: Path, max_memory: str) -> None:
     """A model of all rows, which need not have converged, for the checks that ask for one."""
     views: Any = {Path(path).stem: path for path in paths_of(case, folder)}
-    views = next(iter(views.values())) if case == "checks-parquet" else views
+    views = next(iter(views.values())) if is_parquet(case) else views
     model = SSHIBA(K, random_state=0, max_memory=max_memory, max_iter=12, search=None)
     model.fit(views).save(folder / f"{case}.sshiba")
 
@@ -298,12 +319,16 @@ def run_check(case: str, name: str, folder: Path, max_memory: str) -> dict[str, 
         "evaluate": ["evaluate", *paths, "--components", str(K), *memory],
         "stability": ["stability", made, *paths, "-n", "3", *memory],
         "report": ["report", made, "-o", str(folder / "report.html"), "--force", *memory],
+        "fit": ["fit", *paths, "--components", str(K), "-o", str(folder / "fit.sshiba"), "--force", *memory],
+        "impute": ["impute", *paths, "--model", made, "-o", str(folder / "filled.parquet"), "--force", *memory],
+        "predict": ["predict", made, *paths, "--target", "c0", "-o", str(folder / "c0.csv"), "--force"],
     }
+    words["fit"] += ["--max-time", FIT_SECONDS]
     words["report"] += [word for path in paths for word in ("--data", path)]
     watch, began = Watch(), time.perf_counter()
     if name == "tune":  # which is no command
-        views: Any = paths[0] if case == "checks-parquet" else {Path(path).stem: path for path in paths}
-        target = "c0" if case == "checks-parquet" else "numbers"
+        views: Any = paths[0] if is_parquet(case) else {Path(path).stem: path for path in paths}
+        target = "c0" if is_parquet(case) else "numbers"
         model = SSHIBA(K, random_state=0, max_memory=max_memory)
         tune(model, views, {"n_components": [10, K]}, target, "cells", n_folds=2)
     else:
@@ -352,7 +377,7 @@ def run_checks(case: str, folder: Path, asked: argparse.Namespace) -> dict[str, 
     }
     for place in (tiny, folder):
         in_a_process(f"{case}:model", place, asked)
-    for name in COMMANDS:
+    for name in COMMANDS[case.partition("-")[0]]:
         own, least = (in_a_process(f"{case}:{name}", place, asked) for place in (folder, tiny))
         of_tiny = {"GB of memory, tiny file": least["GB of memory"]}
         found[name] = own | of_tiny | {"GB added": own["GB of memory"] - least["GB of memory"]}

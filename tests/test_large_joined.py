@@ -71,7 +71,7 @@ def test_what_is_refused(tmp_path: Path) -> None:
 
 def test_rows_at_other_places(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     pytest.importorskip("pyarrow")
-    monkeypatch.setattr(rows_at, "PART_BYTES", 2000)
+    monkeypatch.setattr(rows_at, "chunk_bytes", lambda limit: 2000)
     frame = table().assign(day=pd.date_range("2020-01-01", periods=N), flag=np.arange(N) % 3 == 0, code=range(N))
     frame["kind"] = pd.Categorical(np.where(frame["a"] > 0, "up", "down"))
     frame.to_parquet(tmp_path / "t.parquet", row_group_size=50)

@@ -9,9 +9,11 @@ from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
+import pandas as pd
 import pytest
 
 from sshiba import SSHIBA
+from sshiba.data.parquet_groups import group_batches
 from sshiba.data.sampling import draw_sample
 
 MB = 10**6
@@ -58,6 +60,30 @@ def numbers(n: int, d: int) -> np.ndarray:
     return rng.standard_normal((n, 3)) @ rng.standard_normal((3, d)) + rng.standard_normal((n, d))
 
 
+# The same for a wide table of Parquet: all that commands read of it, and the fit of all rows.
+PARQUET = """
+from sshiba.data.sampling import draw_sample
+from sshiba.files.long_tables import LongTable
+from sshiba.files.opening import open_data, room_for_checks
+from sshiba.files.reading_options import Reading
+
+def both(path):
+    whole = open_data([path], Reading(), None, room_for_checks("80MB"))
+    if isinstance(whole, LongTable):
+        draw_sample(whole.source(), max_rows=500, max_memory="80MB")
+    SSHIBA(3, search=None, random_state=0, max_memory="80MB", max_iter=2).fit(path)
+"""
+
+
+def added(script: str, tiny: Path, large: Path) -> int:
+    """Bytes that the job on a large file took beyond those after the same on a tiny one."""
+    ended = subprocess.run(
+        [sys.executable, "-c", script, str(tiny), str(large)], capture_output=True, text=True, check=False
+    )
+    assert ended.returncode == 0, ended.stderr
+    return int(ended.stdout)
+
+
 def traced(job: Callable[[], object]) -> int:
     """The most bytes that a job had at a time."""
     tracemalloc.start()
@@ -72,10 +98,36 @@ def traced(job: Callable[[], object]) -> int:
 def test_a_check_and_tuning_of_a_file_keep_to_their_memory(tmp_path: Path) -> None:
     np.save(tmp_path / "large.npy", numbers(30_000, 400))  # 96 MB
     np.save(tmp_path / "tiny.npy", numbers(200, 10))
-    words = [sys.executable, "-c", SCRIPT, str(tmp_path / "tiny.npy"), str(tmp_path / "large.npy")]
-    ended = subprocess.run(words, capture_output=True, text=True, check=False)
-    assert ended.returncode == 0, ended.stderr
-    assert int(ended.stdout) <= 1.1 * 80 * MB
+    assert added(SCRIPT, tmp_path / "tiny.npy", tmp_path / "large.npy") <= 1.1 * 80 * MB
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="memory is told by /proc")
+def test_a_draw_and_a_fit_of_parquet_keep_to_their_memory(tmp_path: Path) -> None:
+    """One row group of 96 MB, more than the memory."""
+    pytest.importorskip("pyarrow")
+    for name, n, d in (("large", 20_000, 600), ("tiny", 200, 10)):
+        frame = pd.DataFrame(numbers(n, d), columns=[f"c{j}" for j in range(d)])
+        frame.to_parquet(tmp_path / f"{name}.parquet", row_group_size=n)
+    script = SCRIPT.replace('warnings.simplefilter("ignore")', PARQUET + '\nwarnings.simplefilter("ignore")')
+    assert added(script, tmp_path / "tiny.parquet", tmp_path / "large.parquet") <= 1.1 * 80 * MB
+
+
+def test_a_row_group_some_columns_at_a_time_is_the_same(tmp_path: Path) -> None:
+    """Numbers, text, labels with holes, in batches that do not divide the row group."""
+    parquet = pytest.importorskip("pyarrow.parquet")
+    frame = pd.DataFrame(numbers(1_000, 7), columns=list("abcdefg"))
+    frame["text"] = [None if i % 7 == 0 else f"t{i % 5}" for i in range(1_000)]
+    frame["kind"] = pd.Categorical(frame["text"])
+    frame["count"] = pd.array([None if i % 9 == 0 else i for i in range(1_000)], dtype="Int64")
+    frame.to_parquet(tmp_path / "x.parquet", row_group_size=600)
+    with parquet.ParquetFile(tmp_path / "x.parquet") as file:
+        for columns in (None, ["text", "b", "count", "a", "kind"]):
+            for group in (0, 1):
+                ways = [list(group_batches(file, group, 70, columns, limit)) for limit in (np.inf, 5_000, 0)]
+                for way in ways[1:]:
+                    assert [start for start, _ in way] == [start for start, _ in ways[0]]
+                    for (_, batch), (_, plain) in zip(way, ways[0], strict=True):
+                        pd.testing.assert_frame_equal(batch.to_pandas(), plain.to_pandas())
 
 
 @pytest.mark.filterwarnings("ignore:The bound still rose")

@@ -17,7 +17,7 @@ from ..core.scratch import RowsLostError
 from ..estimator import load
 from ..files.formats import ANSWERS, filled_endings
 from ..files.long_tables import LongTable
-from ..files.opening import FileViews, limit_for_answers, limit_for_fit, open_data, values_of
+from ..files.opening import FileViews, open_data, room_for_answers, room_for_fit, values_of
 from ..files.reading_options import Reading
 from ..files.writing import check_target
 from ..fitting.restarts import ctrl_c
@@ -59,6 +59,7 @@ from .steps import (
     reading_of,
     say_absent,
     whole_labels,
+    within,
 )
 from .terminal import Once, PlainWords, describe, errors, plain_errors, say, show_warning
 
@@ -134,7 +135,7 @@ def fit(
         check_target(target, force or target == resume)
         earlier = load(resume) if resume is not None else None
         learned = learned_reading(earlier) if earlier is not None else None
-        whole = open_data(data, how, learned, limit_for_fit(fitting.max_memory))
+        whole = open_data(data, how, learned, room_for_fit(fitting.max_memory))
         say_long(whole)
         given, dialect = values_of(whole), dialect_of(whole)
         saving = {} if checkpoint is None else {"checkpoint": target, "checkpoint_minutes": checkpoint}
@@ -205,9 +206,9 @@ def impute(
             raise ValueError("say where the ends of the intervals go: --lower low.csv --upper high.csv.")
         for path in targets.distinct():
             check_target(path, force, filled_endings(data))
-        used = loaded(model, unseen) if model else None
+        used = within(loaded(model, unseen), fitting.max_memory) if model else None
         learned = learned_reading(used) if used is not None else None
-        given = open_data(data, how, learned, limit_for_answers(fitting.max_memory))
+        given = open_data(data, how, learned, room_for_answers(fitting.max_memory))
         if used is not None:
             say_absent(used, columns_of(given))
         asked: dict[str, Any] = {"beyond_limits": beyond_limits, "covariates": "mean" if at_mean else None}

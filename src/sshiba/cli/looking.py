@@ -16,7 +16,7 @@ from ..evaluate import holdout
 from ..evaluate import stability as find_stability
 from ..files.export import export_model
 from ..files.formats import TABLES
-from ..files.opening import limit_for_checks, open_data, values_of
+from ..files.opening import open_data, room_for_checks, values_of
 from ..files.reading_options import Reading
 from ..files.writing import check_target, write
 from .app import app, plainly
@@ -52,7 +52,7 @@ def evaluate(
     with plainly():
         if out is not None:
             check_target(out, force, TABLES)
-        whole = open_data(data, how, None, limit_for_checks(fitting.max_memory))
+        whole = open_data(data, how, None, room_for_checks(fitting.max_memory))
         say_long(whole)
         given, per = values_of(whole), "feature" if columns else "view"
         scores = holdout(fitting.model(given), given, fraction, fitting.seed, per, rows)
@@ -134,7 +134,7 @@ def report(
         check_target(out, force, (".html", ".htm"))
         used = load(model).set_params(max_memory=max_memory)
         given = None if not data else read_again(used, data, how)
-        beside = None if metadata is None else values_of(open_data([metadata], how, None, limit_for_checks(max_memory)))
+        beside = None if metadata is None else values_of(open_data([metadata], how, None, room_for_checks(max_memory)))
         used.report(out, given, fraction, title or Path(model).stem, beside)
         say(f"Saved: {out}")
 

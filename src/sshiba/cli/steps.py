@@ -13,7 +13,7 @@ import numpy as np
 import pandas as pd
 from pandas.api.types import is_float_dtype
 
-from ..core.machine import memory_limit
+from ..core.machine import give_back, memory_limit
 from ..data.border import as_views
 from ..data.row_parts import holds_sources
 from ..data.sources import RowSource
@@ -24,7 +24,7 @@ from ..files.file_table import FileTable
 from ..files.growing import growing
 from ..files.growing_views import growing_views
 from ..files.long_tables import LongTable
-from ..files.opening import FileViews, limit_for_answers, limit_for_checks, open_data, values_of
+from ..files.opening import FileViews, open_data, room_for_answers, room_for_checks, values_of
 from ..files.reading_options import LearnedReading, Reading
 from ..files.text_files import Dialect
 from ..files.view_files import write_views
@@ -47,6 +47,13 @@ def loaded(path: str, unseen: str) -> SSHIBA:
     return model
 
 
+def within(model: SSHIBA, max_memory: str | None) -> SSHIBA:
+    """A model whose answers keep to what may be used."""
+    if max_memory is not None:
+        model.fitted_ = replace(model.fitted_, settings={**model.fitted_.settings, "max_memory": max_memory})
+    return model
+
+
 def learned_reading(model: SSHIBA) -> LearnedReading:
     """How the data of a model were read, the labels of its columns, and where their numbers are."""
     schema = model.fitted_.schema
@@ -57,7 +64,7 @@ def open_new(
     model: SSHIBA, paths: Sequence[str], how: Reading, target: str | None = None
 ) -> tuple[Any, Dialect | None]:
     """New rows as the model's own were read, and how their file is written, but for answers with names."""
-    given = open_data(paths, how, learned_reading(model), limit_for_answers())
+    given = open_data(paths, how, learned_reading(model), room_for_answers())
     if isinstance(given, FileViews):
         given = given.called([name for name in entries_of(model) if name != target])
     say_absent(model, columns_of(given), target)
@@ -67,7 +74,7 @@ def open_new(
 
 def read_again(model: SSHIBA, paths: Sequence[str], how: Reading) -> Any:
     """The data of a model."""
-    given = open_data(paths, how, learned_reading(model), limit_for_checks(model.max_memory))
+    given = open_data(paths, how, learned_reading(model), room_for_checks(model.max_memory))
     if isinstance(given, FileViews):
         given = given.called(entries_of(model))
     say_long(given)
@@ -254,6 +261,8 @@ def impute_long(
             all_rounded |= dict.fromkeys(rounded)
             n_holes, cells = n_holes + n_filled(part, filled), cells + part.own.size
             bar.advance(len(filled))
+            del part, filled, deviations, bounds, table  # before the next is read
+            give_back()
     say_filled(n_holes, cells, list(all_rounded))
 
 

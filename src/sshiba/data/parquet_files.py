@@ -3,16 +3,22 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from itertools import accumulate
+from itertools import accumulate, groupby
+from math import inf
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pandas as pd
 
+from ..core.machine import CHUNK_BYTES, chunk_bytes
+from ..core.scratch import ScratchError
+from .parquet_groups import group_batches
 from .sources import Chunks, ChunkSource, Cursor, SourceError, WatchedFile
 
-BATCH_BYTES = 2**26  # of all columns that are read at a time
+BATCH_BYTES = CHUNK_BYTES  # of all columns, the most that are read at a time
+PAGES_IN_MEMORY = 8  # of what may be used: the pages of columns that Arrow has read
+LEAST_BUFFER, MOST_BUFFER = 2**12, 2**16  # bytes of a column that are read at a time
 
 
 def parquet_source(path: Path, name: str) -> ParquetSource:
@@ -32,19 +38,34 @@ class ParquetFiles:
         paths = sorted(path.glob("**/*.parquet")) if path.is_dir() else [path]
         self.name = name
         self.watched = [WatchedFile(str(one), name) for one in paths]
-        self.files = [parquet.ParquetFile(one) for one in paths]
-        self.schema = self.files[0].schema_arrow
-        for other in self.files[1:]:
-            if other.schema_arrow.names != self.schema.names:
+        self.limit = inf
+        self.metadata = [parquet.read_metadata(one) for one in paths]
+        self.schema = self.metadata[0].schema.to_arrow_schema()
+        for other in self.metadata[1:]:
+            if other.schema.to_arrow_schema().names != self.schema.names:
                 raise ValueError(f"view {name!r}: the files in {str(path)!r} have different columns.")
         self.outline = self.schema.empty_table().to_pandas()
         self.groups = [
-            (i, k, file.metadata.row_group(k).num_rows)
-            for i, file in enumerate(self.files)
-            for k in range(file.num_row_groups)
+            (i, k, own.row_group(k).num_rows) for i, own in enumerate(self.metadata) for k in range(own.num_row_groups)
         ]
         self.edges = np.array([0, *accumulate(n for _, _, n in self.groups)])
-        self.step = max(1, BATCH_BYTES // (8 * max(len(self.schema.names), 1)))
+
+    @property
+    def step(self) -> int:
+        """Rows that are read at a time."""
+        return max(1, int(self._batch_bytes) // (8 * max(len(self.schema.names), 1)))
+
+    @property
+    def _batch_bytes(self) -> float:
+        return min(BATCH_BYTES, chunk_bytes(self.limit))
+
+    def opened(self, i: int) -> Any:
+        """One of the files, of whose columns Arrow does not read more than it needs."""
+        from pyarrow import parquet
+
+        buffer = int(min(max(self._batch_bytes / max(len(self.schema.names), 1), LEAST_BUFFER), MOST_BUFFER))
+        path, metadata = self.watched[i].path, self.metadata[i]
+        return parquet.ParquetFile(path, metadata=metadata, buffer_size=buffer, pre_buffer=False)
 
     @property
     def index_columns(self) -> list[Any]:
@@ -55,22 +76,40 @@ class ParquetFiles:
         if isinstance(self.outline.index, pd.RangeIndex):
             return None
         columns = self.index_columns
-        parts = [file.read(columns=columns, use_pandas_metadata=True).to_pandas().index for file in self.files]
+        parts = []
+        for i in range(len(self.metadata)):
+            with self.opened(i) as file:
+                parts.append(file.read(columns=columns, use_pandas_metadata=True).to_pandas().index)
         return parts[0].append(parts[1:])
 
     def batches(self, row: int, columns: Sequence[Any] | None) -> Iterator[tuple[int, Any]]:
         """Some rows at a time, of these columns or of all, from the row group on that has this row."""
         first = max(int(np.searchsorted(self.edges, row, "right")) - 1, 0)
-        for (i, group, _), start in list(zip(self.groups, self.edges))[first:]:
+        groups = list(zip(self.groups, self.edges))[first:]
+        for i, own in groupby(groups, lambda group: group[0][0]):
             watched = self.watched[i]
             try:
-                for batch in self.files[i].iter_batches(self.step, row_groups=[group], columns=columns):
-                    watched.check()
-                    yield int(start), batch
-                    start += batch.num_rows
+                with self.opened(i) as file:
+                    for (_, group, _), start in own:
+                        for place, batch in group_batches(
+                            file, group, self.step, columns, self.limit / PAGES_IN_MEMORY
+                        ):
+                            watched.check()
+                            yield int(start) + place, batch
+                            del batch
+                        release()
+            except ScratchError:
+                raise
             except (OSError, ValueError) as error:  # Arrow's are such
                 watched.check()
                 raise SourceError(f"view {self.name!r}: {watched.path!r} can no longer be read: {error}.") from error
+
+
+def release() -> None:
+    """Memory that Arrow has freed goes back to the system."""
+    from pyarrow import default_memory_pool
+
+    default_memory_pool().release_unused()
 
 
 class ParquetSource(ChunkSource):
@@ -83,6 +122,7 @@ class ParquetSource(ChunkSource):
         self.files, self.columns = files, columns
         outline = files.outline if columns is None else files.outline[columns]
         super().__init__(files.name, self._as_frames, int(files.edges[-1]), outline, container, index)
+        self.limit = files.limit
         self._arrays = Cursor(files.name, self._as_arrays)
         kinds = [files.schema.field(name).type for name in outline.columns if isinstance(name, str)]
         self.is_numbers = len(kinds) == outline.shape[1] and all(map(is_number, kinds))
@@ -90,6 +130,16 @@ class ParquetSource(ChunkSource):
     def part(self, like: pd.DataFrame | pd.Series) -> ParquetSource:
         names = [like.name] if isinstance(like, pd.Series) else list(like.columns)
         return ParquetSource(self.files, names, "series" if isinstance(like, pd.Series) else "frame", self.index)
+
+    def keep_to(self, limit: float) -> None:
+        super().keep_to(limit)
+        self.files.limit = limit
+
+    def let_go(self) -> None:
+        super().let_go()
+        with self._lock:
+            self._arrays.let_go()
+        release()
 
     def read_block(self, start: int, stop: int) -> np.ndarray | None:
         if not self.is_numbers or stop <= start:
@@ -103,13 +153,16 @@ class ParquetSource(ChunkSource):
         columns = None if self.columns is None else [*self.columns, *self.files.index_columns]
         for start, batch in self.files.batches(row, columns):
             frame = batch.to_pandas()
+            del batch
             if self.index is None:
                 frame.index = pd.RangeIndex(start, start + len(frame))
             yield start, frame if self.columns is None else frame[self.columns]
+            del frame
 
     def _as_arrays(self, row: int) -> Iterator[tuple[int, np.ndarray]]:
         for start, batch in self.files.batches(row, list(self.outline.columns)):
             found = batch.to_tensor(null_to_nan=True).to_numpy()
+            del batch
             yield start, found if found.dtype.kind == "f" else found.astype(float)
 
 

@@ -41,6 +41,7 @@ from .covariates import (
 from .dask_sources import code_on_workers, learn_on_workers
 from .markers import is_text, suspects, tell_markers
 from .one_table import SplitTable, is_one_table, split_new, split_training
+from .row_parts import keep_to
 from .schema import Schema
 from .sentinels import sentinels
 from .sources import RowSource
@@ -88,13 +89,13 @@ def read_training(
     index : the labels of these rows
     """
     named = known_inputs(covariates, sample_groups)
-    split = training_views(views, types, named)
+    limit = memory_limit(max_memory)
+    split = training_views(views, types, named, limit)
     check_mapping(split.views)
     given, parts = split.types, parts_named(split.views, named)
     to_read, beside = apart(split.views, parts)
     tables = _read_tables(to_read, {name: as_view(view, name) for name, view in given.items()}, allow_no_rows=False)
     reads = ReadCount() if reads is None else reads
-    limit = memory_limit(max_memory)
     tables = {name: replace(table, reads=reads) for name, table in tables.items()}
     _check_names(given, tables, "view types are given for")
     index, rows = _align_all(tables, beside, training=True)
@@ -286,11 +287,14 @@ def _warn_sentinels(schema: Schema, tables: Mapping[str, Table]) -> None:
         warnings.warn(DataWarning(Problem(what, (Remedy.MISSING,), example)), stacklevel=3)
 
 
-def training_views(data: Any, types: Mapping[Any, Any] | None, covariates: Collection[Any] = ()) -> SplitTable:
+def training_views(
+    data: Any, types: Mapping[Any, Any] | None, covariates: Collection[Any] = (), limit: float = np.inf
+) -> SplitTable:
     """What the user gives to `fit` as a dict of views, with the types that are known, and covariates beside them."""
     if types is not None and not isinstance(types, Mapping):
         raise TypeError(f"view types must be a dict of name to type, not {type(types).__name__}.")
     data = as_views(data)
+    keep_to(data, limit)
     if isinstance(data, RowSource) and data.container == "frame":
         split = split_training(read_table(data, "").sample, types, covariates)
         views = {name: data.part(some) for name, some in split.views.items()}

@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
+from ..core.machine import give_back
 from ..core.scratch import empty_answer
 from .alignment import align
 from .border import as_views
@@ -22,8 +23,26 @@ PART_BYTES = 2**26
 
 def holds_sources(views: Any) -> bool:
     """Are any of these rows not in memory?"""
-    parts = views.values() if isinstance(views, Mapping) else [views]
-    return any(isinstance(part, RowSource) for part in parts)
+    return any(isinstance(part, RowSource) for part in _each(views))
+
+
+def keep_to(views: Any, limit: float) -> None:
+    """Let those that are not in memory be read with so many bytes in all."""
+    for part in _each(views):
+        if isinstance(part, RowSource):
+            part.keep_to(limit)
+
+
+def let_go(views: Any) -> None:
+    """Keep nothing of those that are not in memory until they are needed again."""
+    for part in _each(views):
+        if isinstance(part, RowSource):
+            part.let_go()
+    give_back()
+
+
+def _each(views: Any) -> list[Any]:
+    return list(views.values()) if isinstance(views, Mapping) else [views]
 
 
 def row_parts(views: Any, max_bytes: int = PART_BYTES) -> Iterator[Any]:

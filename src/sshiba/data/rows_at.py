@@ -7,10 +7,9 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
+from ..core.machine import chunk_bytes
 from ..core.scratch import Scratch
 from .sources import RowSource
-
-PART_BYTES = 2**26  # that are copied at a time
 
 
 class RowsAt(RowSource):
@@ -28,6 +27,13 @@ class RowsAt(RowSource):
         in_order = bool((np.diff(places[places >= 0]) > 0).all())
         self.copy = None if in_order else SortedCopy(source, places, self.outline)
         self.any_order = self.copy is not None or source.any_order
+
+    def keep_to(self, limit: float) -> None:
+        super().keep_to(limit)
+        self.source.keep_to(limit)
+
+    def let_go(self) -> None:
+        self.source.let_go()
 
     def read(self, start: int, stop: int) -> pd.DataFrame:
         found = self._with_gaps(start, stop) if self.copy is None else self.copy.read(start, stop)
@@ -83,7 +89,7 @@ class SortedCopy:
             if array.dtype.kind not in "iu":
                 array[places < 0] = np.nan if array.dtype.kind == "f" else np.array("NaT", array.dtype)
         self.codes[places < 0] = -1
-        step = max(1, PART_BYTES // max(source.row_bytes, 1))
+        step = max(1, int(chunk_bytes(source.limit)) // max(source.row_bytes, 1))
         for start in range(0, source.n_rows, step):
             frame = source.read(start, min(start + step, source.n_rows))
             to = goes_to[start : start + len(frame)]

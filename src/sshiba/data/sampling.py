@@ -15,7 +15,7 @@ from ..core.random import seed_sequence
 from .alignment import align
 from .border import as_views
 from .containers import Table, read_table
-from .row_parts import holds_sources, in_container
+from .row_parts import holds_sources, in_container, keep_to, let_go
 from .rows_at import as_outlined
 
 logger = logging.getLogger("sshiba")
@@ -59,10 +59,11 @@ def draw_sample(views: Any, max_rows: int = MOST_ROWS, max_memory: Any = None, r
     views = as_views(views)
     if not holds_sources(views):
         return Sample(views)
+    limit = memory_limit(max_memory)
+    keep_to(views, limit)
     parts = views if isinstance(views, Mapping) else {"": views}
     tables = {name: read_table(part, name) for name, part in parts.items()}
     index, places = align(tables, training=False)
-    limit = memory_limit(max_memory)
     room = limit / (COPIES * sum(table.row_bytes for table in tables.values()))
     wanted = min(int(max_rows), max(LEAST_ROWS, int(room)))
     rows, labels = None, index
@@ -71,6 +72,7 @@ def draw_sample(views: Any, max_rows: int = MOST_ROWS, max_memory: Any = None, r
         rows = np.sort(rng.choice(len(index), wanted, replace=False))
         labels = index[rows]
     found = {name: _taken(table, places[name], rows, chunk_bytes(limit)) for name, table in tables.items()}
+    let_go(views)
     sample = Sample(found if isinstance(views, Mapping) else found[""], labels, index, rows)
     if rows is not None:
         logger.warning("looking at %s", sample.in_words)

@@ -6,12 +6,14 @@ import mmap
 import os
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from math import inf
 from threading import Lock
 from typing import Any, Generic, TypeVar
 
 import numpy as np
 import pandas as pd
 
+from ..core.machine import chunk_bytes
 from ..core.scratch import RowsLostError
 
 
@@ -24,6 +26,7 @@ class RowSource(ABC):
 
     `container` is that of the answers: "array", "vector", "frame" or "series". `index` are the names of the rows, None
     where they have none. `any_order`: rows are as soon read here and there, by several threads, as one after the other.
+    `limit`: bytes that may be used in all, of which those read at a time are a small share.
     """
 
     outline: pd.DataFrame
@@ -31,6 +34,7 @@ class RowSource(ABC):
     index: pd.Index | None = None
     n_rows: int
     any_order: bool = False
+    limit: float = inf
     parts: tuple[Any, ...] | None = None  # frames on the workers of a cluster, as Dask knows them
     edges: tuple[int, ...] = ()  # the places of the first row of each, and the number of rows
 
@@ -51,6 +55,13 @@ class RowSource(ABC):
     def nbytes(self) -> int:
         return self.n_rows * self.row_bytes
 
+    def keep_to(self, limit: float) -> None:
+        """Use so many bytes in all from now on."""
+        self.limit = limit
+
+    def let_go(self) -> None:  # noqa: B027 (most keep nothing)
+        """Keep no rows in memory until they are needed again."""
+
     def part(self, like: pd.DataFrame | pd.Series) -> RowSource:
         """The columns that a part of the table has; a column alone as a series where that is one."""
         if isinstance(like, pd.Series):
@@ -68,13 +79,27 @@ class SomeColumns(RowSource):
     def __init__(self, whole: RowSource, names: Sequence[Any], container: str) -> None:
         self.whole, self.names, self.container = whole, list(names), container
         self.outline, self.index, self.n_rows = whole.outline[self.names], whole.index, whole.n_rows
+        self.limit = whole.limit
         if whole.parts is not None:
             import dask
 
             self.parts, self.edges = tuple(dask.delayed(some_columns)(p, self.names) for p in whole.parts), whole.edges
 
+    def keep_to(self, limit: float) -> None:
+        super().keep_to(limit)
+        self.whole.keep_to(limit)
+
+    def let_go(self) -> None:
+        self.whole.let_go()
+
     def read(self, start: int, stop: int) -> pd.DataFrame:
-        return some_columns(self.whole.read(start, stop), self.names)
+        """Whole rows are read for it, so only some of them at a time."""
+        step = stop - start
+        if self.limit < inf:
+            step = int(chunk_bytes(self.limit)) // max(self.whole.row_bytes, 1)
+        starts = range(start, max(stop, start + 1), max(step, 1))
+        parts = [some_columns(self.whole.read(at, min(at + max(step, 1), stop)), self.names) for at in starts]
+        return pd.concat(parts) if len(parts) > 1 else parts[0]
 
 
 class NamedRows(RowSource):
@@ -277,6 +302,10 @@ class ChunkSource(RowSource):
         self.n_rows, self.outline, self.container, self.index = n_rows, outline, container, index
         self._lock = Lock()
         self._frames = Cursor(name, chunks, can_skip)
+
+    def let_go(self) -> None:
+        with self._lock:
+            self._frames.let_go()
 
     def read(self, start: int, stop: int) -> pd.DataFrame:
         with self._lock:

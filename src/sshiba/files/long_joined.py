@@ -5,11 +5,13 @@ from __future__ import annotations
 import logging
 from collections.abc import Iterator, Sequence
 from functools import cached_property
+from math import inf
 from typing import Any
 
 import numpy as np
 import pandas as pd
 
+from ..core.machine import chunk_bytes
 from ..data.rows_at import RowsAt
 from ..data.sources import RowSource
 from .file_table import FileTable
@@ -21,7 +23,7 @@ from .tables import columns_to_drop
 
 logger = logging.getLogger("sshiba")
 
-PART = 2**24  # bytes of rows that are read at a time
+PART = 2**24  # bytes of rows, the most that are read at a time
 
 
 class JoinedTables(LongTable):
@@ -29,12 +31,14 @@ class JoinedTables(LongTable):
 
     is_text = False
 
-    def __init__(self, paths: Sequence[str], how: Reading, learned: LearnedReading | None = None) -> None:
-        self.paths, self.path, self.how, self.learned = list(paths), paths[0], how, learned
+    def __init__(
+        self, paths: Sequence[str], how: Reading, learned: LearnedReading | None = None, limit: float = inf
+    ) -> None:
+        self.paths, self.path, self.how, self.learned, self.limit = list(paths), paths[0], how, learned, limit
         columns = [name for path in paths for name in LongTable(path, Reading(), learned).columns]
         self.dropped = columns_to_drop(how.drop, columns, paths)
-        self.tables = [LongTable(path, how, learned, columns) for path in paths]
-        check_columns([table.first for table in self.tables])
+        self.tables = [LongTable(path, how, learned, columns, limit) for path in paths]
+        check_columns([next(table.parts()) for table in self.tables])
 
     @cached_property
     def index(self) -> pd.Index | None:
@@ -73,6 +77,11 @@ class JoinedTables(LongTable):
         dialects = [table.first.dialect for table in self.tables]
         return FileTable(outline, outline, dialect=dialects[0] if None not in dialects else None)
 
+    def keep_to(self, limit: float) -> None:
+        self.limit = limit
+        for table in self.tables:
+            table.keep_to(limit)
+
     def source(self) -> RowSource:
         return self._source
 
@@ -94,13 +103,13 @@ class JoinedTables(LongTable):
     def parts_of_whole(self, row: int = 0) -> Iterator[tuple[int, FileTable]]:
         source = self.source()
         whole = frozenset(name for table in self.tables for name in table.survey.whole)
-        step = max(1, PART // max(source.row_bytes, 1))
+        step = max(1, int(min(PART, chunk_bytes(self.limit))) // max(source.row_bytes, 1))
         for start in range(row - row % step, source.n_rows, step):
             frame = source.read(start, min(start + step, source.n_rows))
             yield start, FileTable(frame, frame, whole=whole)
 
     def read_as(self, learned: LearnedReading) -> JoinedTables:
-        return JoinedTables(self.paths, self.how, learned)
+        return JoinedTables(self.paths, self.how, learned, self.limit)
 
 
 class SideBySide(RowSource):
@@ -111,6 +120,15 @@ class SideBySide(RowSource):
     def __init__(self, sources: Sequence[RowSource]) -> None:
         self.sources, self.n_rows, self.index = sources, sources[0].n_rows, sources[0].index
         self.outline = pd.concat([source.outline for source in sources], axis=1)
+
+    def keep_to(self, limit: float) -> None:
+        super().keep_to(limit)
+        for source in self.sources:
+            source.keep_to(limit)
+
+    def let_go(self) -> None:
+        for source in self.sources:
+            source.let_go()
 
     def read(self, start: int, stop: int) -> pd.DataFrame:
         parts: list[Any] = [source.read(start, stop) for source in self.sources]

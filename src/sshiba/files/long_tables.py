@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from importlib.util import find_spec
+from math import inf
 from pathlib import Path
 from typing import Any
 
@@ -44,13 +45,18 @@ class Survey:
 class LongTable:
     """A table in a file, or in a folder of Parquet files; its rows come in parts.
 
-    `beside`: the columns of all files of which this is one.
+    `beside`: the columns of all files of which this is one. `limit`: as for `RowSource`.
     """
 
     def __init__(
-        self, path: str, how: Reading, learned: LearnedReading | None = None, beside: Sequence[Any] | None = None
+        self,
+        path: str,
+        how: Reading,
+        learned: LearnedReading | None = None,
+        beside: Sequence[Any] | None = None,
+        limit: float = inf,
     ) -> None:
-        self.path, self.how, self.learned = path, how, learned
+        self.path, self.how, self.learned, self.limit = path, how, learned, limit
         self.name, ending = Path(path).stem, ending_of(path)
         self.is_text = ending in TEXTS
         with readable(path, ending):
@@ -72,10 +78,14 @@ class LongTable:
         self._frames: Callable[[int], Chunks] = frames
         self._dialect: Dialect | None = file.dialect
         self._n_rows: int | None = None
+        self._keep_to: Callable[[float], None] = lambda limit: None
+        self._let_go: Callable[[], None] = lambda: None
         return list(file.names)
 
     def _open_parquet(self) -> list[Any]:
         source = parquet_source(Path(self.path), self.name)
+        source.keep_to(self.limit)
+        self._keep_to, self._let_go = source.keep_to, source.let_go
         self._frames, self._dialect, self._n_rows = source.chunks, None, source.n_rows
         return list(source.outline.columns)
 
@@ -95,7 +105,10 @@ class LongTable:
         for start, frame in self._frames(row):
             odd = {name: dtype for name, dtype in survey.written.items() if frame[name].dtype != dtype}
             part = self._part(frame.astype(odd) if odd else frame, survey.learned)
-            yield start, replace(part, formats=survey.formats, whole=survey.whole)
+            part = replace(part, formats=survey.formats, whole=survey.whole)
+            del frame
+            yield start, part
+            del part
 
     def _part(self, frame: pd.DataFrame, learned: LearnedReading | None) -> FileTable:
         return make_table(RawTable(self.path, frame, self._dialect), self.how, learned, self.dropped)
@@ -123,8 +136,9 @@ class LongTable:
 
     @cached_property
     def first(self) -> FileTable:
-        """The first rows: they tell the columns, and how the file is written."""
-        return next(self.parts())
+        """All columns, and no row; the first rows tell how the file is written."""
+        part = next(self.parts())
+        return replace(part, given=part.given.iloc[:0].copy(), values=part.values.iloc[:0].copy())
 
     @property
     def n_rows(self) -> int | None:
@@ -138,7 +152,16 @@ class LongTable:
 
     def read_as(self, learned: LearnedReading) -> LongTable:
         """The same as a model has learned to read it."""
-        return LongTable(self.path, self.how, learned)
+        return LongTable(self.path, self.how, learned, limit=self.limit)
+
+    def keep_to(self, limit: float) -> None:
+        """As for `RowSource`."""
+        self.limit = limit
+        self._keep_to(limit)
+
+    def let_go(self) -> None:
+        """As for `RowSource`."""
+        self._let_go()
 
     def source(self) -> RowSource:
         """Rows for a model."""
@@ -176,6 +199,15 @@ class TableSource(ChunkSource):
 
             skips = True
         super().__init__(table.name, chunks, survey.n_rows, survey.outline, "frame", survey.names, skips)
+        self.table, self.limit = table, table.limit
+
+    def keep_to(self, limit: float) -> None:
+        super().keep_to(limit)
+        self.table.keep_to(limit)
+
+    def let_go(self) -> None:
+        super().let_go()
+        self.table.let_go()
 
     def read(self, start: int, stop: int) -> pd.DataFrame:
         return _cast(super().read(start, stop), self.outline)  # parts with different categories become objects
@@ -207,7 +239,7 @@ class Sums:
             self.names = [*(self.names or []), part.values.index]
         self.dialect = self.dialect or part.dialect
         _join_dtypes(self.written, part.given.dtypes.to_dict())
-        seen = {name for name in part.values if part.values[name].notna().any()}
+        seen = set(part.values.columns[part.values.notna().any().to_numpy(bool)])
         own = part.values.dtypes.to_dict()
         if part.dialect is not None:  # no cell tells what the others are, but that they have holes
             own |= {name: HOLES for name in part.values if name not in seen}

@@ -60,23 +60,33 @@ class FileViews:
         return self
 
 
-def limit_for_fit(max_memory: Any) -> float:
-    """The bytes above which data are not held as a whole: a share of what may be used."""
-    return SHARE * memory_limit(max_memory)
+@dataclass(frozen=True)
+class Room:
+    """Bytes of memory: above `held` data are not held as a whole; they are read in parts with up to `limit` in all."""
+
+    held: float
+    limit: float
 
 
-def limit_for_answers(max_memory: Any = None) -> float:
+def room_for_fit(max_memory: Any) -> Room:
+    limit = memory_limit(max_memory)
+    return Room(SHARE * limit, limit)
+
+
+def room_for_answers(max_memory: Any = None) -> Room:
     """The same where nothing is kept of the rows that have been answered."""
-    return min(LONG, limit_for_fit(max_memory))
+    limit = memory_limit(max_memory)
+    return Room(min(LONG, SHARE * limit), limit)
 
 
-def limit_for_checks(max_memory: Any) -> float:
+def room_for_checks(max_memory: Any) -> Room:
     """The same where they are copied again and again."""
-    return memory_limit(max_memory) / COPIES
+    limit = memory_limit(max_memory)
+    return Room(limit / COPIES, limit)
 
 
-def open_data(paths: Sequence[str], how: Reading, learned: LearnedReading | None, limit: float) -> Any:
-    """A FileTable, or views in memory; of data that would take more bytes than the limit a LongTable or FileViews.
+def open_data(paths: Sequence[str], how: Reading, learned: LearnedReading | None, room: Room) -> Any:
+    """A FileTable, or views in memory; of data that are not to be held as a whole a LongTable or FileViews.
 
     Arrays (.npy, .h5, .hdf5, .zarr) are always FileViews, each named as its file, or as said: NAME=file.
     """
@@ -88,7 +98,7 @@ def open_data(paths: Sequence[str], how: Reading, learned: LearnedReading | None
             )
         return _open_arrays(paths)
     sizes = {path: held_bytes(path, ending) for path, ending in zip(paths, endings)}
-    if sum(sizes.values()) <= limit or not any(_may_stay(ending) for ending in endings):
+    if sum(sizes.values()) <= room.held or not any(_may_stay(ending) for ending in endings):
         return read_together(paths, how, learned)
     if len(paths) > 1:
         odd = [path for path, ending in zip(paths, endings) if ending not in TEXTS and ending != ".parquet"]
@@ -97,9 +107,9 @@ def open_data(paths: Sequence[str], how: Reading, learned: LearnedReading | None
                 f"{first_few(paths, 10)} are too large to be put side by side in memory (about "
                 f"{_gigabytes(sum(sizes.values()))}): write {first_few(odd)} as text or Parquet, or raise --max-memory."
             )
-        return JoinedTables(paths, how, learned)
+        return JoinedTables(paths, how, learned, room.limit)
     if endings[0] not in (".h5ad", ".h5mu"):
-        return LongTable(paths[0], how, learned)
+        return LongTable(paths[0], how, learned, limit=room.limit)
     found = _open_annotated(paths[0], endings[0])
     return read_together(paths, how) if found is None else FileViews(found, paths[0])
 

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 from zipfile import BadZipFile
 
+import numpy as np
 import pandas as pd
 
 from ..data.dates import date_columns, date_orders, features_of_dates
@@ -160,7 +161,7 @@ def make_table(raw: RawTable, how: Reading, learned: LearnedReading | None, drop
         for name, known in levels.items():
             if known and name in values:
                 values[name] = _known_labels(values[name], known)
-        whole = frozenset(name for name in values if _is_whole(values[name]))
+        whole = frozenset(_whole_columns(values))
     else:
         values, formats, decimal, taken = _understood(frame, raw, how, learned)
         dialect = replace(raw.dialect, decimal=decimal)
@@ -213,6 +214,15 @@ def _is_no_measurement(raw: RawTable, name: Any) -> bool:
     """A column without a name that is empty, or holds names of rows where others were asked for."""
     unnamed = str(name) == "" and raw.dialect is not None and bool((raw.frame[name] == "").all())
     return unnamed or (_first_names_rows(raw) and name == raw.frame.columns[0])
+
+
+def _whole_columns(values: pd.DataFrame) -> Iterator[Any]:
+    """Columns of whole numbers; those of floats, which may be many, are looked at together."""
+    is_float = np.array([isinstance(dtype, np.dtype) and dtype.kind == "f" for dtype in values.dtypes], dtype=bool)
+    cells = values.iloc[:, np.flatnonzero(is_float)].to_numpy()
+    seen = ~np.isnan(cells) if cells.size else np.zeros(cells.shape, dtype=bool)
+    yield from values.columns[is_float][((cells == cells.round()) | ~seen).all(axis=0) & seen.any(axis=0)]
+    yield from (name for name in values.columns[~is_float] if _is_whole(values[name]))
 
 
 def _is_whole(column: pd.Series) -> bool:
