@@ -17,6 +17,7 @@ import pytest
 from large_cases import SMALL, N, arrays, codings_of, done, everything_is_large, options, refused, run, save, table
 
 from sshiba import SSHIBA, load
+from sshiba.cli import steps
 from sshiba.cli.terminal import Expectation
 from sshiba.files import long_tables, opening
 from sshiba.files.long_tables import LongTable
@@ -117,6 +118,18 @@ TABLES = [
     "t.parquet",
     "many",
 ]
+
+
+def test_answers_keep_to_the_memory_they_are_given(
+    folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asked: list[object] = []
+    room = opening.room_for_answers
+    monkeypatch.setattr(steps, "room_for_answers", lambda limit=None: asked.append(limit) or room(limit))
+    given = [folder / "m.sshiba", folder / "t.csv", *index("t.csv"), "--max-memory", "1GB"]
+    done("transform", *given, "-o", tmp_path / "z.csv")
+    done("predict", *given, "--target", "ill", "-o", tmp_path / "ill.csv")
+    assert asked == ["1GB", "1GB"]
 
 
 @pytest.mark.parametrize("name", TABLES)

@@ -28,6 +28,7 @@ from .arguments import (
     Commands,
     Fitting,
     Force,
+    MaxMemory,
     ModelFile,
     NewTables,
     Out,
@@ -246,6 +247,7 @@ def predict(
     at_mean: AtMean = False,
     unseen: Unseen = UnseenLabels.missing,
     safe: SpreadsheetSafe = False,
+    max_memory: MaxMemory = None,
     force: Force = False,
 ) -> None:
     """Predict a column or view of new rows from everything else known about them. Its own values are ignored."""
@@ -253,8 +255,8 @@ def predict(
         if proba and (std or interval is not None):
             raise ValueError(f"choose one of --proba and {'--std' if std else '--interval'}.")
         check_target(out, force, ANSWERS)
-        used = loaded(model, unseen)
-        given, dialect = open_new(used, new, how, target)
+        used = within(loaded(model, unseen), max_memory)
+        given, dialect = open_new(used, new, how, target, max_memory)
         check_growing(given, out)
         if proba:
             check_has_probabilities(used, target)
@@ -284,13 +286,14 @@ def transform(
     at_mean: AtMean = False,
     unseen: Unseen = UnseenLabels.missing,
     safe: SpreadsheetSafe = False,
+    max_memory: MaxMemory = None,
     force: Force = False,
 ) -> None:
     """Write the factors of new rows."""
     with plainly():
         check_target(out, force, ANSWERS)
-        used = loaded(model, unseen)
-        given, dialect = open_new(used, new, how)
+        used = within(loaded(model, unseen), max_memory)
+        given, dialect = open_new(used, new, how, max_memory=max_memory)
         check_growing(given, out)
         known = "mean" if at_mean else None
 

@@ -55,6 +55,10 @@ AtMean = Annotated[
     bool,
     typer.Option("--covariates-at-mean", help="Covariates that the files lack are taken at their mean."),
 ]
+MaxMemory = Annotated[
+    str | None,
+    typer.Option(help="Memory limit, such as 4GB; 60 % of the free memory by default.", metavar="SIZE"),
+]
 SpreadsheetSafe = Annotated[
     bool,
     typer.Option(

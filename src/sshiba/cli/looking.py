@@ -20,17 +20,13 @@ from ..files.opening import open_data, room_for_checks, values_of
 from ..files.reading_options import Reading
 from ..files.writing import check_target, write
 from .app import app, plainly
-from .arguments import Command, Fitting, Force, ModelFile, SpreadsheetSafe, TableOut, Tables, expanded
+from .arguments import Command, Fitting, Force, MaxMemory, ModelFile, SpreadsheetSafe, TableOut, Tables, expanded
 from .parts import say_long
 from .steps import read_again
 from .terminal import describe, print_scores, print_table, say
 
 __all__ = ["app"]
 
-MaxMemory = Annotated[
-    str | None,
-    typer.Option(help="Memory limit, such as 4GB; 60 % of the free memory by default.", metavar="SIZE"),
-]
 Rows = Annotated[
     int, typer.Option("--rows", min=100, help="For files larger than memory: how many rows to use, drawn at random.")
 ]

@@ -61,10 +61,10 @@ def learned_reading(model: SSHIBA) -> LearnedReading:
 
 
 def open_new(
-    model: SSHIBA, paths: Sequence[str], how: Reading, target: str | None = None
+    model: SSHIBA, paths: Sequence[str], how: Reading, target: str | None = None, max_memory: str | None = None
 ) -> tuple[Any, Dialect | None]:
     """New rows as the model's own were read, and how their file is written, but for answers with names."""
-    given = open_data(paths, how, learned_reading(model), room_for_answers())
+    given = open_data(paths, how, learned_reading(model), room_for_answers(max_memory))
     if isinstance(given, FileViews):
         given = given.called([name for name in entries_of(model) if name != target])
     say_absent(model, columns_of(given), target)
