@@ -185,7 +185,7 @@ def changed(rng: Rng, scene: Any, what: str) -> str:
     line = [sys.executable, "-m", "sshiba.cli", *words]
     pipes: Any = {"stdout": subprocess.DEVNULL, "stderr": subprocess.PIPE, "text": True}
     process = subprocess.Popen(line, cwd=folder, env=ENVIRONMENT, **pipes)
-    time.sleep(float(rng.uniform(0.1, 0.8)) * scene.seconds)
+    time.sleep(float(rng.uniform(0.5, 4.0)))
     harm = pick(rng, [shrink, shrink, grow, overwrite, remove, put_another])
     harm(folder / name, rng)
     errors = process.communicate(timeout=200)[1]
