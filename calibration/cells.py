@@ -89,8 +89,9 @@ def shares_below(
     if kind == "Binary":
         p = np.stack([1 - proba[cells], proba[cells]], axis=1)
     else:
-        p = np.zeros((int(cells.sum()), int(x.max()) + 1))
-        p[:, np.asarray(model.classes_[name], dtype=int)] = proba[cells[:, 0]]
+        known = np.asarray(model.classes_[name], dtype=int)
+        p = np.zeros((int(cells.sum()), max(int(x.max()), known.max()) + 1))  # either may lack the last class
+        p[:, known] = proba[cells[:, 0]]
     code, rows = x[cells].astype(int), np.arange(len(p))
     own = np.hstack([np.zeros((len(p), 1)), np.cumsum(p, axis=1)])
     return own[rows, code], own[rows, code + 1], p
