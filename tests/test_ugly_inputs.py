@@ -337,3 +337,15 @@ def test_a_view_of_few_rows_may_be_missing_in_a_fold(with_search: None) -> None:
         rows = rng.permutation(60)[:5]
         rare[rows] = x[rows] + rng.standard_normal((5, 4))
         SSHIBA(2, random_state=seed).fit({"x": x, "rare": rare})
+
+
+def test_a_workbook_whose_parts_cannot_be_unpacked_is_refused(tmp_path: Path) -> None:
+    """The zip itself is whole: what is packed in it is not."""
+    frame().to_excel(tmp_path / "t.xlsx")
+    content = bytearray((tmp_path / "t.xlsx").read_bytes())
+    sheet = content.index(b"xl/worksheets/sheet1.xml") + len(b"xl/worksheets/sheet1.xml")
+    content[sheet : sheet + 40] = bytes([0b110] * 40)  # a kind of block that deflate does not have
+    (tmp_path / "t.xlsx").write_bytes(content)
+    done = sshiba("fit", "t.xlsx", "-o", "m.sshiba", cwd=tmp_path)
+    assert done.returncode == 2
+    assert "is no .xlsx file, or is damaged" in done.stderr.replace("\n", " ")

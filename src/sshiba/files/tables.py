@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import zlib
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -91,7 +92,7 @@ def readable(path: str, ending: str) -> Iterator[None]:
         raise FileError(f"{path!r} is a folder; give a file.") from None
     except FileError:
         raise
-    except (ValueError, OSError, EOFError, KeyError, BadZipFile) as error:
+    except (ValueError, OSError, EOFError, KeyError, BadZipFile, zlib.error) as error:
         raise FileError(f"{path!r} cannot be read: it is no {ending} file, or is damaged.") from error
 
 
