@@ -114,7 +114,7 @@ def summarise(name: str, found: list[list[dict[str, float]]]) -> Row:
     error = change.std() / np.sqrt(len(change))
     near, limit = NEAR.get(name, 0.01), max(LEAST_SECONDS, MOST_TIMES * theirs["seconds"].mean())
     said = [f"{what} {theirs[what].mean():.4f}, ours {change[what].mean():+.4f} ± {error[what]:.4f}" for what in change]
-    marks = ["✗✓"[change["score"].mean() >= -near], "✗✓"[ours["seconds"].mean() <= limit]]
+    marks = ["✗✓"[int(change["score"].mean() >= -near)], "✗✓"[int(ours["seconds"].mean() <= limit)]]
     extra = {
         "pipeline": theirs.mean().to_dict(),
         "ours": ours.mean().to_dict(),

@@ -231,7 +231,7 @@ def run_search(
     nothing yet to be kept. `add_twins` gives views with a kernel, at the places `kernels`, their twins.
 
     A candidate that keeps all factors starts from where the last one with the same priors ended. One that is clearly
-    worse on the first fold is not fitted to the second, nor is the last that is left.
+    worse so far is not fitted to the next fold, nor is the last that is left.
     """
     began, limit = time.perf_counter(), None if options.max_time is None else options.max_time / 2
 
