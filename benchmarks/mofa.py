@@ -14,7 +14,7 @@ from common import Row, report
 from data import cll, yeast
 from sklearn.metrics import roc_auc_score
 
-from sshiba import SSHIBA, Binary, Progress, Real
+from sshiba import SSHIBA, Binary, Priors, Progress, Real
 from sshiba.evaluate import binary_log_likelihood, rmse
 
 Views = dict[str, np.ndarray]
@@ -68,7 +68,7 @@ def per_sweep(name: str, views: Views, n_components: int, goal: float, quick: bo
         assert progress.n_components == n_components
         times.append(time.perf_counter())
 
-    plain = {"max_iter": 15, "acceleration": None, "prune_tol": 0.0, "search": None}
+    plain = {"max_iter": 15, "acceleration": None, "prune_tol": 0.0, "keep": "all", "priors": Priors(), "search": None}
     SSHIBA(n_components, our_types(views), random_state=0, callback=note, **plain).fit(views)
     ours = float(np.median(np.diff(times)))
     return Row("mofapy2", f"{name}, K={n_components}: one plain sweep", "mofapy2", theirs, ours, goal)

@@ -103,6 +103,25 @@ def test_a_default_fit(device: str) -> None:
         assert not isinstance(values, torch.Tensor), name
 
 
+def most_of_device() -> int:
+    return int(torch.cuda.max_memory_allocated())
+
+
+@every_device
+def test_a_worker_of_a_cluster_computes_on_its_device(device: str) -> None:
+    distributed = pytest.importorskip("distributed", reason="needs Dask")
+    views, options = tables("cells"), {"random_state": 0, "max_iter": 30, "search": None}
+    where = {"host": "127.0.0.1", "dashboard_address": None, "n_workers": 1, "threads_per_worker": 1}
+    with warnings.catch_warnings(action="ignore"):  # thirty sweeps need not converge
+        expected = SSHIBA(6, TYPES, **options).fit(views)
+        with distributed.LocalCluster(**where) as cluster, distributed.Client(cluster) as client:
+            ours = SSHIBA(6, TYPES, engine="dask", device=device, **options).fit(views)
+            if device == "cuda":
+                assert min(client.run(most_of_device).values()) > 0  # it was used there
+            assert_close(ours.predict(views), expected.predict(views))
+    assert ours.elbo_ == pytest.approx(expected.elbo_, rel=1e-9)
+
+
 @every_device
 def test_single_precision_halves_the_data_and_nothing_else(device: str) -> None:
     views = tables("none")

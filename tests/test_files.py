@@ -21,6 +21,7 @@ from sshiba.cli.steps import learned_reading
 from sshiba.cli.terminal import OPTIONS
 from sshiba.data.advice import Remedy
 from sshiba.files.formats import FileError
+from sshiba.files.growing import ParquetRows, growing
 from sshiba.files.number_marks import NumberColumn, NumberFormat
 from sshiba.files.reading_options import LearnedReading, Reading
 from sshiba.files.tables import read, read_together
@@ -902,3 +903,41 @@ def test_scores_of_columns_fit_into_80_columns(tmp_path: Path, monkeypatch: pyte
     assert len(rows) == 3
     assert "…" in rows[0]
     assert all(line.count(".") == 4 for line in rows)  # rmse, r2, coverage, log-likelihood, none of them cut
+
+
+def test_everything_wrong_with_the_columns_is_said_at_once_a_line_each(tmp_path: Path) -> None:
+    """All texts that are no numbers are named in the advice, as a shell takes them."""
+    numbers = np.arange(30.0).astype(str)
+    weight, crp = numbers.copy(), numbers.copy()
+    weight[:3], crp[5] = ["<5", "n. d.", "<5"], "high"
+    pd.DataFrame({"weight": weight, "crp": crp, "age": numbers}).to_csv(tmp_path / "t.csv", index=False)
+    found = sshiba("fit", tmp_path / "t.csv", "-o", tmp_path / "m.sshiba")
+    assert found.exit_code == 2
+    first, second = found.stderr.rstrip().split("\n")
+    assert first.startswith("Error: column 'weight'")
+    assert "--missing '<5' --missing 'n. d.'," in first
+    assert second.strip().startswith("column 'crp'")
+    assert "--missing high," in second
+    advised = ["--missing", "<5", "--missing", "n. d.", "--missing", "high"]
+    assert sshiba("fit", tmp_path / "t.csv", *advised, "-o", tmp_path / "m.sshiba").exit_code == 0
+
+
+def test_small_parts_of_a_parquet_file_become_few_row_groups(tmp_path: Path) -> None:
+    """Of each column of each group the writer keeps a kilobyte, and labels of parts may differ."""
+    parquet = pytest.importorskip("pyarrow.parquet")
+    parts = [
+        pd.DataFrame({"x": np.arange(1000.0) + k, "kind": pd.Categorical([f"level {k % 7}"] * 1000)}) for k in range(40)
+    ]
+    path = tmp_path / "t.parquet"
+    with growing(str(path)) as add:
+        for part in parts:
+            add(part)
+    assert parquet.ParquetFile(path).num_row_groups == 1
+    whole = pd.read_parquet(path)
+    np.testing.assert_array_equal(whole["x"], np.concatenate([part["x"] for part in parts]))
+    assert whole["kind"].astype(str).tolist() == [label for part in parts for label in part["kind"]]
+    with ParquetRows(str(path), group_bytes=20_000) as rows:  # three parts are as much
+        for part in parts:
+            rows.add(part[["x"]])
+    groups = parquet.ParquetFile(path).metadata
+    assert [groups.row_group(k).num_rows for k in range(groups.num_row_groups)] == [3000] * 13 + [1000]

@@ -228,5 +228,5 @@ def test_a_column_of_dates_has_one_order() -> None:
     assert other["when month"][0] == 4  # the other column tells
     with pytest.raises(DataError, match="dates in two orders, '25/04/2020' and '04/25/2020'"):
         date_features(table(when=["25/04/2020", "04/25/2020"]))
-    with pytest.raises(DataError, match="'soon' is no date, as 1 of 60 cells"):
+    with pytest.raises(DataError, match="'soon' in 1 of 60 cells is no date"):
         date_features(table(when=[*["2020-01-31"] * 59, "soon"]))

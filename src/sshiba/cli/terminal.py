@@ -68,6 +68,7 @@ OPTIONS = {
     Remedy.UNIQUE_ROWS: "name the rows by another column with --index",
 }
 running: ContextVar[Any] = ContextVar("running", default=None)  # what typer knows of the command that runs
+INDENT = " " * len("Error: ")
 USUAL_SWEEPS = 300  # of a fit
 USER_ERRORS = (ValueError, TypeError, OSError, ImportError, DatasetError, ModelFileError, BoundError, MemoryError)
 
@@ -135,12 +136,19 @@ def plain_errors(debugging: bool = False) -> Iterator[None]:
     except USER_ERRORS as error:
         if debugging:
             raise
-        said = error.said(options_here()) if isinstance(error, AdvisedError) else str(error)
-        if isinstance(error, OSError) and error.strerror:  # of the system: without its number
-            said = f"{quoted(error.filename)}: {error.strerror}." if error.filename else f"{error.strerror}."
-        words = " ".join(said.split()) or type(error).__name__
+        words = f"\n{INDENT}".join(error_lines(error))
         errors.print(f"Error: {words}", markup=False, highlight=False, soft_wrap=True, style="red")
         raise typer.Exit(2) from None
+
+
+def error_lines(error: Exception) -> list[str]:
+    """What an error says: one sentence, with a line for each thing that is wrong with the data."""
+    if isinstance(error, AdvisedError):
+        return error.said(options_here()).split("\n")
+    said = str(error)
+    if isinstance(error, OSError) and error.strerror:  # of the system: without its number
+        said = f"{quoted(error.filename)}: {error.strerror}." if error.filename else f"{error.strerror}."
+    return [" ".join(said.split()) or type(error).__name__]
 
 
 def show_warning(message: Warning | str, category: type[Warning], *_: Any, **__: Any) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import shlex
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
@@ -44,7 +45,7 @@ class Remedy(StrEnum):
     DENSE = "give a dense array, in which NaN means missing, or drop what holds them"
     SPARSE_REAL = "give it as Real"
     AT_MEAN = "take them at their mean with covariates='mean'"
-    AS_LABELS = "if they are labels, say so: covariates={{name: 'categorical'}}"
+    AS_LABELS = "if they are labels, say so: covariates={name: 'categorical'}"
     UNIQUE_ROWS = "make row labels unique, e.g. frame.reset_index(drop=True) in every view"
 
 
@@ -54,13 +55,19 @@ class Problem:
 
     what: str
     remedies: tuple[Remedy, ...] = ()
-    example: str = ""  # the text that is wrong, for words that say {example}
+    examples: tuple[str, ...] = ()  # the texts that are wrong, for words that say "--option {example}"
 
     def said(self, words: Mapping[Remedy, str]) -> str:
         """In one sentence without its full stop; `words` are used in place of Python's, empty ones are left out."""
-        example = shlex.quote(self.example) if len(self.example) in range(1, LONGEST) else "TEXT" * bool(self.example)
-        done = (words.get(remedy, remedy.value).format(example=example).rstrip() for remedy in self.remedies)
+        done = (self._with_examples(words.get(remedy, remedy.value)) for remedy in self.remedies)
         return ": ".join(filter(None, [self.what, ", or ".join(dict.fromkeys(filter(None, done)))]))
+
+    def _with_examples(self, words: str) -> str:
+        """The option is said once for each example, as a shell takes it."""
+        texts = [shlex.quote(text) if len(text) < LONGEST else "TEXT" for text in self.examples if text]
+        return re.sub(
+            r"(\S+) {example}", lambda found: " ".join(f"{found[1]} {text}" for text in texts) or found[1], words
+        )
 
     def __str__(self) -> str:
         return self.said({})
@@ -78,7 +85,8 @@ class AdvisedError(Exception):
         self.problems = problems
 
     def said(self, words: Mapping[Remedy, str]) -> str:
-        return "; ".join(problem.said(words) for problem in self.problems) + "."
+        """One sentence, with a line for each problem."""
+        return ";\n".join(problem.said(words) for problem in self.problems) + "."
 
     def __str__(self) -> str:
         return self.said({})

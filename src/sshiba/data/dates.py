@@ -11,9 +11,10 @@ import pandas as pd
 
 from .advice import DataError, Problem, Remedy
 from .cells import column_kind
-from .wording import quoted
+from .wording import first_few, quoted
 
 EPOCH = pd.Timestamp("1970-01-01")
+MOST_NAMED = 3  # cells that are no dates: so many are named
 MONTH = r"(?:jan|feb|mar|apr|may|jun|jul|aug|sep|oct|nov|dec)[a-z]*\.?"
 TIME = r"(?:[T ].*)?\s*$"
 # 31/12/2020 or 12/31/2020: day and month, in an order that it does not say by itself.
@@ -166,7 +167,8 @@ def features_of_dates(frame: pd.DataFrame, orders: Mapping[Any, bool | None]) ->
 def _refuse_others(column: pd.Series, dates: pd.Series, name: Any) -> None:
     others = column[column.notna() & dates.isna()]
     if len(others):
-        what = (
-            f"column {quoted(name)}: {quoted(others.iloc[0])} is no date, as {len(others):,} of {len(column):,} cells"
-        )
-        raise DataError(Problem(what, (Remedy.MISSING,), str(others.iloc[0])))
+        texts = list(map(str, others.unique()))
+        verb = "is no date" if len(texts) == 1 else "are no dates"
+        cells = f"{len(others):,} of {len(column):,} cells"
+        what = f"column {quoted(name)}: {first_few(texts, MOST_NAMED)} in {cells} {verb}"
+        raise DataError(Problem(what, (Remedy.MISSING,), tuple(texts[:MOST_NAMED])))

@@ -260,8 +260,8 @@ def _warn_labels(schema: Schema, tables: Mapping[str, Table]) -> None:
         cells = counted(sum(n for n, _ in marks.values()), "label")
         listed = "; ".join(f"{quoted(whose)}: {first_few(odd, 5)}" for whose, (_, odd) in marks.items())
         verb = "looks" if cells.startswith("1 ") else "look"
-        example = next(iter(marks.values()))[1][0]
-        problems.append(Problem(f"{cells} that {verb} like missing ({listed})", (Remedy.MISSING,), example))
+        examples = tuple(dict.fromkeys(label for _, odd in marks.values() for label in odd[:5]))
+        problems.append(Problem(f"{cells} that {verb} like missing ({listed})", (Remedy.MISSING,), examples))
     if ways:
         n = counted(sum(n for n, _ in ways.values()), "label")
         listed = "; ".join(f"{quoted(whose)}: {first_few(some, 5)}" for whose, (_, some) in ways.items())
@@ -282,9 +282,9 @@ def _warn_sentinels(schema: Schema, tables: Mapping[str, Table]) -> None:
     if odd:
         listed = "; ".join(f"{quoted(column)}: {value:g}, {n:,} times" for column, (value, n) in list(odd.items())[:5])
         more = f" and {len(odd) - 5:,} more" if len(odd) > 5 else ""
-        example = f"{next(iter(odd.values()))[0]:g}"
+        examples = tuple(dict.fromkeys(f"{value:g}" for value, _ in list(odd.values())[:5]))
         what = f"far-off numbers that repeat, as if they meant missing ({listed}{more})"
-        warnings.warn(DataWarning(Problem(what, (Remedy.MISSING,), example)), stacklevel=3)
+        warnings.warn(DataWarning(Problem(what, (Remedy.MISSING,), examples)), stacklevel=3)
 
 
 def training_views(

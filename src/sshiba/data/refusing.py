@@ -61,7 +61,7 @@ def _refused_text(values: pd.Series, n_distinct: int) -> Problem | None:
         listed = " and ".join(filter(None, [", ".join(named[:-1]), named[-1]]))
         verb = "is not a number" if len(most) == 1 else "are not numbers"
         what = f"mixes numbers and text: {listed} of {len(values):,} cells {verb}"
-        return Problem(what, (Remedy.MISSING, Remedy.LEAVE_OUT), most.index[0])
+        return Problem(what, (Remedy.MISSING, Remedy.LEAVE_OUT), tuple(most.index[:MOST_WORDS]))
     if n_distinct <= 2:
         return None
     commas = texts.str.match(r"^[+-]?\d+,\d+$")

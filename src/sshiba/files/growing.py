@@ -20,6 +20,7 @@ from .formats import IN_PARTS, STREAM, FileError, ending_of, needing, separator_
 from .text_files import Dialect
 
 Add = Callable[[pd.DataFrame], None]
+GROUP_BYTES = 2**24  # of a row group of a Parquet file
 spreadsheet_safe: ContextVar[bool] = ContextVar("spreadsheet_safe", default=False)  # do texts that are formulas stay?
 FORMULA = re.compile(r"[=+\-@\t\r](?![\d.,]+(e[+-]?\d+)?\s*%?$)", re.IGNORECASE)  # and no number
 
@@ -97,15 +98,20 @@ class ArrayRows:
 
 
 class ParquetRows:
-    """A Parquet file, part by part; the first part tells the types of the columns."""
+    """A Parquet file, part by part; the first part tells the types of the columns.
 
-    def __init__(self, where: Any) -> None:
-        """`where` is a path, or a file that is open."""
+    Parts wait until they are a row group of some size: of each column of each group the writer keeps a kilobyte until
+    the end, and readers want few groups, too.
+    """
+
+    def __init__(self, where: Any, group_bytes: int = GROUP_BYTES) -> None:
+        """`where` is a path, or a file that is open; with `group_bytes` 0 each part is a group of its own."""
         import pyarrow.parquet
 
-        self.arrow, self.where = pyarrow, where
+        self.arrow, self.where, self.group_bytes = pyarrow, where, group_bytes
         self.writer: Any = None
         self.schema: Any = None
+        self.waiting: list[Any] = []
 
     def add(self, frame: pd.DataFrame) -> None:
         arrow, frame = self.arrow, frame.rename(columns=str)
@@ -114,9 +120,18 @@ class ParquetRows:
             if self.writer is None:
                 self.schema = self._roomy(arrow.Schema.from_pandas(frame, preserve_index=named))
                 self.writer = arrow.parquet.ParquetWriter(self.where, self.schema)
-            self.writer.write_table(arrow.Table.from_pandas(frame, self.schema, preserve_index=named))
+            self.waiting.append(arrow.Table.from_pandas(frame, self.schema, preserve_index=named))
+            if sum(part.nbytes for part in self.waiting) >= self.group_bytes:
+                self._write()
         except (arrow.ArrowInvalid, arrow.ArrowTypeError, KeyError) as error:
             raise FileError(f"{error} (a column whose cells change their kind: name a .csv file instead.)") from error
+
+    def _write(self) -> None:
+        """What waits, as one row group."""
+        if self.waiting:
+            group = self.arrow.concat_tables(self.waiting).unify_dictionaries()
+            self.writer.write_table(group, row_group_size=max(len(group), 1))
+            self.waiting = []
 
     def _roomy(self, schema: Any) -> Any:
         """Types that hold later parts as well: text where nothing was seen yet, and any number of labels."""
@@ -134,9 +149,13 @@ class ParquetRows:
     def __enter__(self) -> ParquetRows:
         return self
 
-    def __exit__(self, *_: Any) -> None:
+    def __exit__(self, error: Any, *_: Any) -> None:
         if self.writer is not None:
-            self.writer.close()
+            try:
+                if error is None:
+                    self._write()
+            finally:
+                self.writer.close()
 
 
 # -------------------------------------------------------------------------------------------------------- text

@@ -26,7 +26,7 @@ class Spool:
         self.columns: pd.Index = pd.Index([])
         try:
             self.file = tempfile.TemporaryFile(prefix="sshiba-")  # noqa: SIM115 (it is kept open)
-            with ParquetRows(self.file) as rows:
+            with ParquetRows(self.file, group_bytes=0) as rows:
                 for frame in frames:
                     self.columns = frame.columns
                     rows.add(frame.reset_index(drop=True))
