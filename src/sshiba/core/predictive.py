@@ -31,18 +31,19 @@ class PredictiveView:
             rows, columns = np.triu_indices(covs.shape[1])
             self.flat_covs = (covs[:, rows, columns] * np.where(rows == columns, 1.0, 2.0)).T
 
+    def mean(self, z_mean: Array) -> Array:
+        return z_mean @ like(self.view.w_mean, z_mean).T + like(self.view.b_mean, z_mean)
+
     def x(self, z_mean: Array, z_cov: Array) -> PredictiveX:
-        xp = array_namespace(z_mean)
-        w, b = like(self.view.w_mean, z_mean), like(self.view.b_mean, z_mean)
-        z_factor = w[None, ...] @ xp.linalg.cholesky(z_cov)
+        z_factor = like(self.view.w_mean, z_mean)[None, ...] @ array_namespace(z_mean).linalg.cholesky(z_cov)
         own_var = self.weight_variance(z_mean, z_cov) + like(self.view.b_var, z_mean)
-        return PredictiveX(z_mean @ w.T + b, z_factor, own_var, like(self.noise_var, z_mean))
+        return PredictiveX(self.mean(z_mean), z_factor, own_var, like(self.noise_var, z_mean))
 
     def given_z(self, z: Array) -> PredictiveX:
         """The same where z is known, (n, K)."""
-        w, b, k = like(self.view.w_mean, z), like(self.view.b_mean, z), z.shape[1]
+        width, k = self.view.w_mean.shape
         own_var = self.weight_variance(z, zeros((1, k, k), z)) + like(self.view.b_var, z)
-        return PredictiveX(z @ w.T + b, zeros((1, w.shape[0], 0), z), own_var, like(self.noise_var, z))
+        return PredictiveX(self.mean(z), zeros((1, width, 0), z), own_var, like(self.noise_var, z))
 
     def weight_variance(self, z_mean: Array, z_cov: Array) -> Array:
         """E[zᵀΣ_d z] = tr(Σ_d <zzᵀ>), (n, D).
