@@ -8,6 +8,7 @@ import numpy as np
 import oracle
 import pandas as pd
 
+from sshiba.core import likelihoods
 from sshiba.core.coded import CodedView
 from sshiba.core.likelihoods import (
     Censored,
@@ -44,6 +45,12 @@ class Problem:
         k = self.posterior.n_components
         rows = make_rows(self.data, self.spec, k, self.missing, self.space, self.block_rows, 4)
         object.__setattr__(self, "rows", rows)
+
+
+def every_likelihood() -> set[type[Likelihood]]:
+    """All that the library has."""
+    found = (value for value in vars(likelihoods).values() if isinstance(value, type) and issubclass(value, Likelihood))
+    return set(found) - {Likelihood}
 
 
 def spec_of(

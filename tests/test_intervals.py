@@ -6,6 +6,7 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 import pytest
+from cases import every_likelihood
 from commands import sshiba
 from samples import same
 from scipy.integrate import quad
@@ -15,7 +16,6 @@ from scipy.stats import norm, poisson, truncnorm
 from sshiba import SSHIBA, Binary, Categorical, Count, Ordinal, Priors, Real, load, row_parts
 from sshiba.core.coded import CodedView
 from sshiba.core.likelihoods import (
-    LIKELIHOODS,
     Censored,
     Gaussian,
     Interval,
@@ -23,6 +23,7 @@ from sshiba.core.likelihoods import (
     MultinomialProbit,
     Poisson,
     Threshold,
+    ThresholdTogether,
 )
 from sshiba.core.likelihoods.censored import quantile_beyond
 from sshiba.core.likelihoods.poisson_predictive import below, moments
@@ -37,9 +38,9 @@ LEVELS = (0.3, 0.8, 0.95)
 
 
 def test_every_likelihood_has_intervals() -> None:
-    ordered = {Censored, Gaussian, Interval, Logistic, Poisson, Threshold}
-    assert {likelihood for likelihood in LIKELIHOODS if likelihood.ordered} == ordered
-    assert set(LIKELIHOODS) - ordered == {MultinomialProbit}
+    ordered = {Censored, Gaussian, Interval, Logistic, Poisson, Threshold, ThresholdTogether}
+    assert {likelihood for likelihood in every_likelihood() if likelihood.ordered} == ordered
+    assert every_likelihood() - ordered == {MultinomialProbit}
 
 
 @pytest.mark.parametrize("p", [0.02, 0.5, 0.9])

@@ -6,7 +6,7 @@ from itertools import pairwise
 
 import numpy as np
 import pytest
-from cases import coding_of
+from cases import coding_of, every_likelihood
 from oracle import count_x
 from scipy.integrate import IntegrationWarning, quad
 from scipy.special import expit, log_ndtr
@@ -14,7 +14,6 @@ from scipy.stats import norm
 from scipy.stats import poisson as poisson_distribution
 
 from sshiba.core.likelihoods import (
-    LIKELIHOODS,
     Censored,
     Gaussian,
     Interval,
@@ -23,6 +22,7 @@ from sshiba.core.likelihoods import (
     Poisson,
     PredictiveX,
     Threshold,
+    ThresholdTogether,
     interval,
     poisson,
     probit_integrals,
@@ -42,9 +42,13 @@ from sshiba.data.types import VIEW_TYPES
 
 
 def test_no_likelihood_escapes_the_list() -> None:
-    """A new likelihood needs its witness here: its local bound against the evidence of one cell."""
-    assert set(LIKELIHOODS) == {Censored, Gaussian, Interval, Logistic, MultinomialProbit, Poisson, Threshold}
-    assert {type(view().likelihood(coding_of(view(), 3))) for view in VIEW_TYPES.values()} <= set(LIKELIHOODS)
+    """A new likelihood needs its witness here: its local bound against the evidence of one cell.
+
+    Those of `ThresholdTogether` are in test_labels_together.py.
+    """
+    known = {Censored, Gaussian, Interval, Logistic, MultinomialProbit, Poisson, Threshold, ThresholdTogether}
+    assert every_likelihood() == known
+    assert {type(view().likelihood(coding_of(view(), 3))) for view in VIEW_TYPES.values()} <= known
 
 
 # ------------------------------------------------------------------------------------------------- categorical

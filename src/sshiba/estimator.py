@@ -503,7 +503,11 @@ class SSHIBA(BaseEstimator):
         return views_html(self.fitted_) if hasattr(self, "fitted_") else ""
 
     def save(self, path: str | Path) -> None:
-        """Write the fitted model, with the settings of its fit, to one file: JSON and arrays, nothing that can run."""
+        """Write the fitted model, with the settings of its fit, to one file: JSON and arrays, nothing that can run.
+
+        The file is not anonymous. It holds the names of the training rows, their factors and their groups of samples,
+        and all labels; with margin="normal" values of the column, and with a kernel some training rows as landmarks.
+        """
         save_model(fitted_of(self), path)
 
     def to_mofa_hdf5(self, path: str | Path) -> None:

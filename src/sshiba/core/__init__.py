@@ -1,1 +1,1 @@
-"""The mathematics on arrays: state, likelihoods, updates, the bound, rotation, predictions. No frames, no files."""
+"""Mathematics on arrays: state, likelihoods, updates, the bound, rotation, predictions. No frames, no lasting files."""

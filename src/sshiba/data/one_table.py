@@ -17,11 +17,10 @@ from .cells import column_kind
 from .coding import Coding, plain_names
 from .containers import refuse_odd_names
 from .covariates import ENTRY, columns_named, refuse_name
-from .limits import Limits
 from .markers import tell_markers, without_markers
 from .refusing import is_constant_text, refusal
 from .spellings import holds_yes_no
-from .types import VIEW_TYPES, Ordinal, Real, View, says_type
+from .types import VIEW_TYPES, Ordinal, View, says_type
 from .wording import counted, first_few, quoted
 
 logger = logging.getLogger("sshiba")
@@ -250,7 +249,7 @@ def split_new(
 
 def _refuse_without_limits(frame: pd.DataFrame, name: str, coding: Coding, view: View) -> None:
     """Values whose limits are in a column that the table lacks would be taken for measured ones."""
-    limits = Limits.of(view.limits if isinstance(view, Real) else None, coding.read_columns)
+    limits = view.limits_of(coding.read_columns)
     for feature, pair in zip(limits.features, limits.pairs):
         lacking = [edge for edge in pair if isinstance(edge, str) and edge not in frame]
         if lacking and feature in frame and frame[feature].notna().any():

@@ -14,7 +14,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, fields, replace
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from sklearn.metrics.pairwise import (
@@ -66,6 +66,14 @@ def twin_name(name: str, kernel: Any) -> str:
 def has_width(kernel: Any, params: Mapping[str, Any] | None) -> bool:
     """Is the width of the kernel to be found?"""
     return isinstance(kernel, str) and kernel in DISTANCES and "gamma" not in (params or {})
+
+
+class TwinOptions(NamedTuple):
+    """What the user says of the kernel features of a view."""
+
+    kernel: str | Callable
+    params: Mapping[str, Any] | None
+    landmarks: int  # at most
 
 
 @dataclass(frozen=True, eq=False)

@@ -1,4 +1,7 @@
-"""The one place that constructs an engine."""
+"""The one place that constructs the engine of a fit or a question.
+
+On a cluster each worker makes a `MemoryRows` of every block that it has: `dask_tasks.HeldBlock`.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,8 @@
-"""Model files: a zip of `model.json` and `arrays.safetensors`. Nothing in them can run."""
+"""Model files: a zip of `model.json` and `arrays.safetensors`. Nothing in them can run.
+
+They do not hold the data, but parts of them: names of rows and their factors, labels, values of columns with
+margin="normal", and training rows as landmarks of kernels.
+"""
 
 from __future__ import annotations
 

@@ -19,7 +19,7 @@ def write_mofa(fit: Fitted, path: str | Path) -> None:
     """Factors, weights, names, variance explained and the bound, laid out as mofapy2 does; samples by their groups.
 
     Weights are in the model's units (standardised features; latent x of all others, the features of a categorical view
-    being its classes), as MOFA's are. A model file holds no data: theirs is written as missing.
+    being its classes), as MOFA's are. A fitted model does not keep the data: they are written as missing.
     """
     try:
         import h5py

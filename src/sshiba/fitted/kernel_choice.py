@@ -20,8 +20,7 @@ from ..core.spec import ModelSpec, Priors
 from ..core.start import posterior_along
 from ..core.streamed import AnyView
 from ..data.schema import Schema
-from ..data.twins import LEAST_SEEN, SAMPLE, enough_seen, has_width, learn_twin
-from ..data.types import Real
+from ..data.twins import LEAST_SEEN, SAMPLE, TwinOptions, enough_seen, has_width, learn_twin
 from ..engines import make_rows
 from ..fitting.budget import FitOptions
 from ..fitting.loop import Progress, StartingPoint, run
@@ -47,8 +46,10 @@ ENOUGH_ROWS, FOLDS = 1000, 3  # with fewer rows so many folds, else one
 GAIN = 0.002  # nats a cell by which a neighbour must be better
 
 
-def kernel_views(schema: Schema) -> dict[str, Real]:
-    return {name: view for name, view in schema.types.items() if isinstance(view, Real) and view.kernel is not None}
+def kernel_views(schema: Schema) -> dict[str, TwinOptions]:
+    """The views with a kernel, and how their kernel features are to be made."""
+    found = {name: view.twin_options for name, view in schema.types.items()}
+    return {name: asked for name, asked in found.items() if asked is not None}
 
 
 def with_learned_twins(
@@ -56,12 +57,11 @@ def with_learned_twins(
 ) -> Schema:
     """The schema with the twins of views with a kernel, learned from some rows in random order, of n_rows in all."""
     twins = {}
-    for name, view in kernel_views(schema).items():
+    for name, asked in kernel_views(schema).items():
         own = rows[name]
         share = 1.0 if own.observed is None else float(enough_seen(own.observed, LEAST_SEEN).mean())
         n_seen = round(share * n_rows)
-        options = (view.kernel, view.kernel_params, view.landmarks, own, n_seen)
-        twin = learn_twin(*options, multiple, precision)
+        twin = learn_twin(*asked, own, n_seen, multiple, precision)
         if twin is None:
             raise ValueError(f"view {name!r}: a kernel needs rows of which most cells are seen. Leave out kernel here.")
         twins[name] = twin
@@ -109,7 +109,7 @@ def best_pair(
 ) -> tuple[float, float]:
     """Of a width and a precision: from the middle on to the best neighbour, as long as one is better."""
     kernels = kernel_views(schema)
-    widths = MULTIPLES if any(has_width(view.kernel, view.kernel_params) for view in kernels.values()) else (1.0,)
+    widths = MULTIPLES if any(has_width(asked.kernel, asked.params) for asked in kernels.values()) else (1.0,)
     folds = make_folds(schema, rows, rng)
     if folds is None:
         return UNCOMPARED

@@ -26,7 +26,6 @@ from sklearn.exceptions import ConvergenceWarning
 
 from ..core.coded import CodedView
 from ..core.devices import HOST, Device
-from ..core.likelihoods import Threshold, ThresholdTogether
 from ..core.spec import ModelSpec, Priors, ViewSpec
 from ..core.start import posterior_along
 from ..core.state import Posterior
@@ -97,8 +96,8 @@ class Candidate:
         def own(view: ViewSpec) -> ViewSpec:
             if view.likelihood.labels and view.weight == 1:
                 view = replace(view, weight=self.label_weight)
-            fits = type(view.likelihood) is Threshold and 2 <= view.n_features <= MOST_TOGETHER
-            return replace(view, likelihood=ThresholdTogether()) if together and fits else view
+            joint = view.likelihood.together() if 2 <= view.n_features <= MOST_TOGETHER else None
+            return replace(view, likelihood=joint) if together and joint is not None else view
 
         return replace(spec, views=tuple(map(own, spec.views)))
 

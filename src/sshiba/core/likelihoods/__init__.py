@@ -9,18 +9,7 @@ from .poisson import Poisson
 from .probit import MultinomialProbit
 from .threshold import Threshold, ThresholdTogether
 
-LIKELIHOODS: tuple[type[Likelihood], ...] = (
-    Gaussian,
-    Threshold,
-    Logistic,
-    MultinomialProbit,
-    Interval,
-    Censored,
-    Poisson,
-)
-
 __all__ = [
-    "LIKELIHOODS",
     "Censored",
     "Gaussian",
     "Interval",

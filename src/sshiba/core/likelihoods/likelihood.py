@@ -152,6 +152,10 @@ class Likelihood(ABC):
         """
         return None
 
+    def together(self) -> Likelihood | None:
+        """The same with the cells of a row inferred together, where there is such a one."""
+        return None
+
     @property
     def inferred(self) -> np.ndarray | None:
         """Of a latent view the features whose x may have to be inferred, (D,) bool; None: all."""

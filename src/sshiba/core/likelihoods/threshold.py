@@ -58,6 +58,9 @@ class Threshold(Likelihood):
         # E[log p(t|x)] = 0 on that side; H[q] = log Φ(a) + ½ (log 2π − log tau + tau E(x − y)²).
         return XUpdate(mean, second, log_phi + 0.5 * (log(2 * pi) - xp.log(tau) + quad))
 
+    def together(self) -> Likelihood:
+        return ThresholdTogether()
+
     def start_y(self, target: Array, zeros: Array) -> Array:
         return CONFIDENT * (2 * array_namespace(zeros).astype(target, zeros.dtype) - 1)
 

@@ -29,7 +29,7 @@ from ..margin_choice import (
 from ..margins import DOMAINS, transform
 from ..sparse_tables import SparseTable, dense_if_small, refuse_odd, refuse_stored, standardise_stored, summarise
 from ..tensors import frames, standardise_there
-from ..twins import LANDMARKS, check_kernel
+from ..twins import LANDMARKS, TwinOptions, check_kernel
 from ..wording import counted, first_few, quoted
 from .number_checks import refuse_empty, warn_constant
 from .view import View
@@ -106,7 +106,7 @@ class Real(View):
     def likelihood(self, coding: Coding) -> Likelihood:
         if not coding.has_intervals:
             return Gaussian()
-        limited = Limits.of(self.limits, coding.read_columns).limited
+        limited = self.limits_of(coding.read_columns).limited
         tied = [margin.ties for margin in coding.margins] or [False] * len(limited)
         return Censored(tuple(a or b for a, b in zip(limited, tied)))
 
@@ -121,6 +121,13 @@ class Real(View):
         at_limits = np.asarray(coding.at_limits or [-1] * coding.width)
         two = [margin.kind == "normal" and margin.n_values <= 2 for margin in coding.margins]
         return (at_limits == coding.observed_per_feature) | np.array(two or [False] * coding.width)
+
+    @property
+    def twin_options(self) -> TwinOptions | None:
+        return None if self.kernel is None else TwinOptions(self.kernel, self.kernel_params, self.landmarks)
+
+    def limits_of(self, columns: tuple) -> Limits:
+        return Limits.of(self.limits, columns)
 
     @classmethod
     def recognise(cls, frame: pd.DataFrame) -> str | None:
@@ -146,7 +153,7 @@ class Real(View):
             return NumberSummary.of(plain_names(frame.columns), self._read(frame, name))
         columns = pd.Index(plain_names(frame.columns), dtype=object)
         check_limits(self.limits, columns, name)
-        limits = Limits.of(self.limits, tuple(columns))
+        limits = self.limits_of(tuple(columns))
         values = self._read(frame[list(limits.features)] if limits.beside else frame, name)
         edges = limits.edges(frame, name)
         sides, values = beyond(values, *edges), np.clip(values, *edges)
@@ -235,7 +242,7 @@ class Real(View):
         return CodedView(target, None if bool(observed.all()) else shrink_mask(to_numpy(observed)))
 
     def _edges(self, frame: pd.DataFrame, name: str, coding: Coding) -> Edges | None:
-        return Limits.of(self.limits, coding.read_columns).edges(frame, name) if self.limits is not None else None
+        return self.limits_of(coding.read_columns).edges(frame, name) if self.limits is not None else None
 
     def _code(
         self,
@@ -302,7 +309,7 @@ class Real(View):
     def at_limits(self, view: CodedView, coding: Coding) -> np.ndarray | None:
         if not coding.at_limits:
             return None
-        limited = np.array(Limits.of(self.limits, coding.read_columns).limited)
+        limited = np.array(self.limits_of(coding.read_columns).limited)
         return to_numpy(self.likelihood(coding).unknown(view.target)) & limited
 
     def log_jacobian(self, view: CodedView, coding: Coding) -> np.ndarray:

@@ -15,7 +15,9 @@ from ...core.coded import CodedView
 from ...core.likelihoods import Likelihood
 from ..advice import DataTypeError, Problem, Remedy
 from ..coding import Coding
+from ..limits import Limits
 from ..sparse_tables import SparseTable
+from ..twins import TwinOptions
 
 
 @dataclass(frozen=True)
@@ -54,6 +56,15 @@ class View(ABC):
     def held_noise(self, coding: Coding) -> np.ndarray | None:
         """Where tau is learned: the features whose tau is 1 all the same, (D,) bool; None: there are none."""
         return None
+
+    @property
+    def twin_options(self) -> TwinOptions | None:
+        """How its kernel features are to be made; None: it has none."""
+        return None
+
+    def limits_of(self, columns: tuple) -> Limits:
+        """The limits of measurement of these columns of it."""
+        return Limits.of(None, columns)
 
     @classmethod
     @abstractmethod
