@@ -321,7 +321,7 @@ def run_check(case: str, name: str, folder: Path, max_memory: str) -> dict[str, 
         "report": ["report", made, "-o", str(folder / "report.html"), "--force", *memory],
         "fit": ["fit", *paths, "--components", str(K), "-o", str(folder / "fit.sshiba"), "--force", *memory],
         "impute": ["impute", *paths, "--model", made, "-o", str(folder / "filled.parquet"), "--force", *memory],
-        "predict": ["predict", made, *paths, "--target", "c0", "-o", str(folder / "c0.csv"), "--force"],
+        "predict": ["predict", made, *paths, "--target", "c0", "-o", str(folder / "c0.csv"), "--force", *memory],
     }
     words["fit"] += ["--max-time", FIT_SECONDS]
     words["report"] += [word for path in paths for word in ("--data", path)]
