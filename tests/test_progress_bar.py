@@ -40,6 +40,13 @@ def test_where_sweeps_are_expected_the_time_left_is_told() -> None:
     assert [in_time(seconds) for seconds in (0.1, 45, 118)] == ["about 1 s", "about 45 s", "about 2 min"]
 
 
+def test_nothing_is_left_where_it_ended_before_its_time() -> None:
+    with FitBar(1, 1000, console=console(), expected=40) as bar:
+        bar(Progress(10, -1.0, 0.1, 7, 3.0))
+    assert bar.bar.tasks[0].percentage == 100
+    assert bar.bar.tasks[0].fields["words"] == "sweep 10, bound -1.0, 7 factors"
+
+
 def test_an_interrupted_bar_is_not_full() -> None:
     bar = FitBar(1, 100, console=console())
     bar(Progress(10, -1.0, 0.1, 7, 3.0))

@@ -51,7 +51,8 @@ def evaluate(
         whole = open_data(data, how, None, room_for_checks(fitting.max_memory))
         say_long(whole)
         given, per = values_of(whole), "feature" if columns else "view"
-        scores = holdout(fitting.model(given), given, fraction, fitting.seed, per, rows)
+        model = fitting.model(given).set_params(verbose=1)
+        scores = holdout(model, given, fraction, fitting.seed, per, rows)
         words = "RMSE in standard deviations of a column; coverage of 90 % intervals"
         print_scores(scores.reset_index(), f"{percent(fraction)} of the observed cells hidden, then predicted. {words}")
         if out is not None:

@@ -47,7 +47,8 @@ class FitBar:
             console=self.console,
             disable=not self.console.is_terminal,
         )
-        self.task = self.bar.add_task(name, total=None, words="preparing the first sweep")
+        self.words = "preparing the first sweep"
+        self.task = self.bar.add_task(name, total=None, words=self.words)
 
     def __enter__(self) -> FitBar:
         self.bar.start()
@@ -58,12 +59,13 @@ class FitBar:
     ) -> None:
         if kind is None:  # what is over is full, however many sweeps it took
             done = max(self.bar.tasks[0].completed, 1)
-            self.bar.update(self.task, total=done, completed=done)
+            self.bar.update(self.task, total=done, completed=done, words=self.words)
         self.bar.stop()
 
     def __call__(self, sweep: Sweep) -> None:
         name = self.name if self.n_init == 1 else f"{self.each} {sweep.restart + 1} of {self.n_init}"
-        words = _words(sweep.sweep, sweep.elbo, sweep.n_components) + self._left(sweep)
+        self.words = _words(sweep.sweep, sweep.elbo, sweep.n_components)
+        words = self.words + self._left(sweep)
         total = max(self.total, sweep.sweep + 1)
         self.bar.update(self.task, completed=sweep.sweep, total=total, description=name, words=words)
         if not self.console.is_terminal and time.perf_counter() - self.last_line > LOG_SECONDS:
@@ -80,8 +82,8 @@ class FitBar:
     def finish(self, n_sweeps: int, elbo: float, n_components: int) -> None:
         """How the best run ended, all of its sweeps counted, those of trials too."""
         name = self.name if self.n_init == 1 else f"best of {self.n_init}"
-        words = _words(n_sweeps, elbo, n_components)
-        self.bar.update(self.task, completed=n_sweeps, total=n_sweeps, description=name, words=words)
+        self.words = _words(n_sweeps, elbo, n_components)
+        self.bar.update(self.task, completed=n_sweeps, total=n_sweeps, description=name, words=self.words)
 
 
 def _words(n_sweeps: int, elbo: float, n_components: int) -> str:
