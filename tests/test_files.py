@@ -913,7 +913,7 @@ def test_everything_wrong_with_the_columns_is_said_at_once_a_line_each(tmp_path:
     pd.DataFrame({"weight": weight, "crp": crp, "age": numbers}).to_csv(tmp_path / "t.csv", index=False)
     found = sshiba("fit", tmp_path / "t.csv", "-o", tmp_path / "m.sshiba")
     assert found.exit_code == 2
-    first, second = found.stderr.rstrip().split("\n")
+    first, second = filter(str.strip, found.stderr.split("\n"))
     assert first.startswith("Error: column 'weight'")
     assert "--missing '<5' --missing 'n. d.'," in first
     assert second.strip().startswith("column 'crp'")
