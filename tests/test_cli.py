@@ -11,6 +11,7 @@ import reports
 from commands import sshiba
 
 from sshiba import load
+from sshiba.cli import run
 
 
 @pytest.fixture(scope="module")
@@ -359,3 +360,13 @@ def test_usage_errors_and_debug(folder: Path) -> None:
         shown = sshiba(name, "--help")
         assert shown.returncode == 0
         assert "Example: sshiba" in shown.stdout
+
+
+def test_an_interrupt_that_no_command_catches_ends_without_a_traceback(monkeypatch: pytest.MonkeyPatch) -> None:
+    def interrupted() -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("sshiba.cli.app", interrupted)
+    with pytest.raises(SystemExit) as ended:
+        run()
+    assert ended.value.code == 1

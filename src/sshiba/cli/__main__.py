@@ -1,5 +1,5 @@
 """`python -m sshiba.cli` is `sshiba`."""
 
-from .looking import app
+from . import run
 
-app()
+run()
