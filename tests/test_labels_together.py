@@ -15,15 +15,9 @@ from sshiba.core.state import ColumnGroups, Fixed, Gamma, Posterior, ViewPosteri
 from sshiba.data.reading import read_training
 from sshiba.engines import make_rows
 from sshiba.evaluate.metrics import binary_log_likelihood
+from sshiba.fitted.candidates import candidates_for, misses_cells, without_doubles, without_search, worth_a_try
+from sshiba.fitted.hidden_cells import hide_in_turn
 from sshiba.fitted.inference import log_likelihood
-from sshiba.fitted.search import (
-    candidates_for,
-    hide_in_turn,
-    misses_cells,
-    without_doubles,
-    without_search,
-    worth_a_try,
-)
 
 NODES, WEIGHTS = np.polynomial.hermite_e.hermegauss(80)
 WEIGHTS = WEIGHTS / WEIGHTS.sum()

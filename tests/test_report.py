@@ -12,7 +12,8 @@ import pytest
 from reports import UGLY, content, make_views
 
 from sshiba import SSHIBA, Binary, Categorical, Real, plots
-from sshiba.fitted.search import Candidate, Search
+from sshiba.fitted.candidates import Candidate
+from sshiba.fitted.search import Search
 from sshiba.report import sentences
 
 plotly = pytest.importorskip("plotly", reason="needs plotly: pip install 'sshiba[report]'")

@@ -12,8 +12,11 @@ from sshiba.core.likelihoods import Gaussian, Logistic, MultinomialProbit, Thres
 from sshiba.core.spec import ModelSpec
 from sshiba.data.reading import read_training
 from sshiba.evaluate.metrics import binary_log_likelihood, class_log_likelihood, rmse
-from sshiba.fitted import search, training
-from sshiba.fitted.search import ALL_PRIORS, choose, clearly_worse, difference, hide_in_turn
+from sshiba.fitted import hidden_cells, search, short_fits, training
+from sshiba.fitted.candidates import ALL_PRIORS
+from sshiba.fitted.hidden_cells import difference, hide_in_turn
+from sshiba.fitted.search import choose, clearly_worse
+from sshiba.fitted.short_fits import ShortFits
 from sshiba.fitted.training import fit_options
 
 pytestmark = pytest.mark.usefixtures("with_search")
@@ -151,9 +154,9 @@ def test_the_rows_that_judge_are_not_fitted(clear: float, n_fits: int, monkeypat
     """Two folds of each candidate, but for those that are clearly worse on the first, or the only one that is not."""
     monkeypatch.setattr(search, "CLEAR", clear)
     fitted_rows = []
-    true_run = search.run
+    own = short_fits.run
     monkeypatch.setattr(
-        search, "run", lambda rows, *rest, **named: fitted_rows.append(rows.n_rows) or true_run(rows, *rest, **named)
+        short_fits, "run", lambda rows, *rest, **named: fitted_rows.append(rows.n_rows) or own(rows, *rest, **named)
     )
     SSHIBA(3, random_state=0, max_iter=10).fit(mixed(300))
     assert fitted_rows == [225] * n_fits
@@ -233,14 +236,14 @@ def test_ctrl_c_while_searching_ends_the_fit(when: str, monkeypatch: pytest.Monk
         stops.append(1)
 
     if when == "judging":
-        last = search.predict_views
-        monkeypatch.setattr(search, "predict_views", lambda *given: press() or last(*given))
+        last = hidden_cells.predict_views
+        monkeypatch.setattr(hidden_cells, "predict_views", lambda *given: press() or last(*given))
     data, spec = spec_of(mixed())
     options = fit_options(SSHIBA(), read_training(mixed(), None, "float64")[0], 0.0)
     candidates, seed = [Candidate(), Candidate(ALL_PRIORS, "all")], np.random.SeedSequence(0)
-    watch = press if when == "fitting" else None
+    fits = ShortFits(options, watch=press if when == "fitting" else None, stop_requests=stops)
     with pytest.raises(KeyboardInterrupt):
-        search.run_search(candidates, data, lambda _: spec, 3, options, seed, callback=watch, stop_requests=stops)
+        search.run_search(candidates, data, lambda _: spec, 3, fits, seed)
 
 
 def test_a_search_that_is_cut_short_says_nothing() -> None:

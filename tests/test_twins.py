@@ -17,9 +17,10 @@ from sshiba.core.coded import CodedView
 from sshiba.core.streamed import StreamedView
 from sshiba.data import reading
 from sshiba.data.twins import Twin, learn_twin, twin_of
-from sshiba.fitted import kernel_choice
+from sshiba.fitted import kernel_choice, short_fits
 from sshiba.fitted.answers import Answers
-from sshiba.fitted.search import Candidate, ask, hide_in_turn
+from sshiba.fitted.candidates import Candidate
+from sshiba.fitted.hidden_cells import ask, hide_in_turn
 
 RNG = np.random.default_rng(0)
 X = RNG.normal(size=(60, 3))
@@ -210,7 +211,7 @@ def test_the_precision_is_chosen_on_hidden_cells(monkeypatch: pytest.MonkeyPatch
     monkeypatch.setattr(kernel_choice, "PRECISIONS", (1e-3, 30.0))
     monkeypatch.setattr(kernel_choice, "FIRST", (1.0, 1e-3))
     monkeypatch.setattr(kernel_choice, "FOLDS", 1)
-    monkeypatch.setattr(kernel_choice, "SHORT", 15)
+    monkeypatch.setattr(short_fits, "SHORT", 15)
     found = fitted(search=[Candidate(keep="all")], max_iter=2)
     assert found.fitted_.schema.twins["x"].precision == 30
     assert found.search_ is None

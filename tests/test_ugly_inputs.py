@@ -27,8 +27,8 @@ from sshiba.cli.terminal import Expectation
 from sshiba.core.likelihoods.poisson_predictive import moments
 from sshiba.engines.protocol import Z_TOL
 from sshiba.files.writing import write
-from sshiba.fitted import fitted, kernel_choice, search
-from sshiba.fitted.search import Candidate
+from sshiba.fitted import fitted, kernel_choice, search, short_fits, training
+from sshiba.fitted.candidates import Candidate
 from sshiba.fitting import restarts
 from sshiba.paper.experiment_cells import write_whole
 from torture.strangers import ARRAYS, JSON, packed, whole
@@ -261,31 +261,39 @@ def test_what_reproduce_writes_leaves_no_half(tmp_path: Path) -> None:
 
 
 def test_short_fits_and_kernels_are_part_of_max_time(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Each of them had the time of all, and the choice of kernels was not counted at all."""
-    calls: dict[str, list[tuple[float, float]]] = {"kernel": [], "search": [], "fit": []}  # when, and until when
+    """Each of them had the time of all, and the choice of kernels was not counted, or not limited, at all."""
+    calls: dict[str, list[tuple[float, float]]] = {"short": [], "full": []}  # when, and until when
+    search_began: list[float] = []
     began = time.perf_counter()
-    for name, module in (("kernel", kernel_choice), ("search", search), ("fit", restarts)):
+
+    def seconds() -> float:
+        return time.perf_counter() - began
+
+    for name, module in (("short", short_fits), ("full", restarts)):
 
         def timed(
             rows: Any, start: Any, options: Any, *more: Any, own: Any = module.run, to: Any = calls[name], **named
         ):
-            now = time.perf_counter() - began
-            to.append((now, now + options.max_time))
+            to.append((seconds(), seconds() + options.max_time))
             return own(rows, start, options, *more, **named)
 
         monkeypatch.setattr(module, "run", timed)
-        monkeypatch.setattr(module, "SHORT", 20, raising=False)
+    own_search = training.run_search
+    monkeypatch.setattr(training, "run_search", lambda *given: search_began.append(seconds()) or own_search(*given))
+    monkeypatch.setattr(short_fits, "SHORT", 20)
     rng = np.random.default_rng(0)
     x = rng.standard_normal((50, 3))
     views = {"x": x, "y": x @ rng.standard_normal((3, 3)) + rng.standard_normal((50, 3))}
     several = [Candidate(), Candidate(keep="all")]
     fit(views, views={"x": Real(kernel="rbf", landmarks=5)}, max_time=6000.0, search=several)
-    for name in ("kernel", "search"):
-        when, until = np.transpose(calls[name])
-        assert len(when) > 1
-        assert np.ptp(until) < 0.5 * np.ptp(when)
-    for when, until in calls["fit"]:
-        assert until - 6000 < 0.5 * when
+    when, until = np.transpose(calls["short"])
+    is_kernel = when < search_began[0]
+    for own, share in ((is_kernel, kernel_choice.TIME_SHARE), (~is_kernel, search.TIME_SHARE)):
+        assert own.sum() > 1
+        assert np.ptp(until[own]) < 0.5 * np.ptp(when[own])
+        assert (until[own] - when[own] <= share * 6000).all()
+    for started, end in calls["full"]:
+        assert end - 6000 < 0.5 * started
 
 
 def test_factors_are_inferred_roughly_once_max_time_is_over(monkeypatch: pytest.MonkeyPatch) -> None:

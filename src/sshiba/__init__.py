@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from .estimator import SSHIBA, load
     from .evaluate import Tuned, tune
     from .files.model_file import ModelFileError
-    from .fitted.search import Candidate
+    from .fitted.candidates import Candidate
     from .fitting.loop import Progress
     from .fitting.sweep import BoundError
 
@@ -24,7 +24,7 @@ _PLACES = {
     "SSHIBA": "estimator",
     "Binary": "data.types",
     "BoundError": "fitting.sweep",
-    "Candidate": "fitted.search",
+    "Candidate": "fitted.candidates",
     "Categorical": "data.types",
     "Count": "data.types",
     "ModelFileError": "files.model_file",

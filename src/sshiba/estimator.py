@@ -32,10 +32,10 @@ from .files.mofa import write_mofa
 from .files.stored_labels import same_labels
 from .fitted.annotating import write_to
 from .fitted.answers import Answers
+from .fitted.candidates import FEWEST, Candidate
 from .fitted.describe import attributes, views_html
 from .fitted.fitted import Fitted, fitted_of
 from .fitted.intervals import Asked
-from .fitted.search import FEWEST, Candidate
 from .fitted.training import GoingOn, Saving, Training, learn_kernels, most_components, n_components_of
 from .fitting.loop import Progress, StartingPoint
 from .fitting.progress_bar import ReadingBar

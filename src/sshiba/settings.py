@@ -11,7 +11,7 @@ from .core.machine import memory_limit
 from .core.spec import Priors
 from .data.covariates import plain_covariates
 from .engines import ENGINES, check_engine
-from .fitted.search import KEEP, Candidate
+from .fitted.candidates import KEEP, Candidate
 
 
 def check_settings(model: Any) -> None:

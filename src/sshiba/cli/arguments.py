@@ -18,7 +18,7 @@ from ..estimator import SSHIBA
 from ..files.formats import ENDINGS
 from ..files.growing import spreadsheet_safe
 from ..files.reading_options import DATES, Reading
-from ..fitted.search import KEEP
+from ..fitted.candidates import KEEP
 from .column_options import (
     MARGINS,
     parse_covariates,

@@ -25,8 +25,8 @@ from ..data.wording import counted, percent, quoted
 from ..datasets import DatasetError
 from ..estimator import SSHIBA
 from ..files.model_file import ModelFileError
+from ..fitted.candidates import FEWEST
 from ..fitted.describe import views_table
-from ..fitted.search import FEWEST
 from ..fitting.loop import Progress
 from ..fitting.sweep import BoundError
 

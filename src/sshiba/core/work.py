@@ -4,6 +4,9 @@ threads help.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
+from .coded import CodedView
 from .spec import ModelSpec
 
 GRAM_SHARE = 60  # sweeps that share the one pass in which XᵀX is taken
@@ -11,8 +14,10 @@ FEW_MASKS = 3  # with more of them rows have covariances of their own
 PER_CELL, PER_CLASS = 3, 6  # products of K² with a covariance each: a class also has its integrals
 
 
-def sweep_operations(n_rows: int, spec: ModelSpec, n_masks: int, n_components: int) -> float:
-    """All of a sweep over rows whose columns have so many masks."""
+def n_operations(data: Sequence[CodedView], spec: ModelSpec, n_components: int) -> float:
+    """All of a sweep over these data."""
+    n_rows = len(data[0].target)
+    n_masks = sum(view.observed.shape[1] for view in data if view.observed is not None)
     labels = label_operations(n_rows, spec, n_components) if n_masks > FEW_MASKS else 0.0
     return product_operations(n_rows, spec, n_masks, n_components) + labels
 

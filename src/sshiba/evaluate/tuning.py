@@ -99,10 +99,7 @@ def tune(
     -------
     Tuned
     """
-    if hide not in HIDDEN:
-        raise ValueError(f"hide must be one of {HIDDEN}, not {hide!r}.")
-    if scoring not in SCORES:
-        raise ValueError(f"scoring must be one of {SCORES}, not {scoring!r}.")
+    _check_words(hide, scoring)
     sample = draw_sample(views, max_rows, model.max_memory, random_state).views
     split = training_views(sample, model.views, known_inputs(model.covariates, model.sample_groups))
     views = split.views
@@ -124,11 +121,23 @@ def tune(
     jobs: Iterable[tuple[int, int]] = list(np.ndindex(*scores.shape))
     for c, f in track(jobs, "tuning", disable=not verbose):
         scores[c, f] = _score(tried[c], views, index, target, folds[f], hide, scoring, coding)
-    table = pd.DataFrame(combinations)
-    table["score"] = scores.mean(axis=1)
-    table["se"] = scores.std(axis=1, ddof=1) / np.sqrt(len(folds)) if len(folds) > 1 else np.nan
+    table = _table_of(combinations, scores)
     best = int(np.argmax(table["score"]))
     return Tuned(candidates[best], combinations[best], table)
+
+
+def _table_of(combinations: Sequence[Mapping[str, Any]], scores: np.ndarray) -> pd.DataFrame:
+    """A row for each combination of options: these, and the mean and standard error of its scores, (n, folds)."""
+    n_folds = scores.shape[1]
+    error = scores.std(axis=1, ddof=1) / np.sqrt(n_folds) if n_folds > 1 else np.nan
+    return pd.DataFrame(combinations).assign(score=scores.mean(axis=1), se=error)
+
+
+def _check_words(hide: str, scoring: str) -> None:
+    if hide not in HIDDEN:
+        raise ValueError(f"hide must be one of {HIDDEN}, not {hide!r}.")
+    if scoring not in SCORES:
+        raise ValueError(f"scoring must be one of {SCORES}, not {scoring!r}.")
 
 
 def _check_can_be_hidden(schema: Schema, data: Mapping[str, CodedView], target: str, hide: str, scoring: str) -> None:

@@ -31,9 +31,10 @@ from ..data.schema import Schema
 from ..data.twins import Twin, check_kernel, kernel_name
 from ..data.types import VIEW_TYPES, View
 from ..data.wording import quoted
+from ..fitted.candidates import Candidate
 from ..fitted.fitted import Fitted
 from ..fitted.residuals import SCORES
-from ..fitted.search import Candidate, Search
+from ..fitted.search import Search
 from ..fitting.restarts import Restart
 from .atomic import replacing
 from .stored_labels import plain, tagged, tagged_index, untagged, untagged_index

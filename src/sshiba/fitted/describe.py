@@ -15,9 +15,10 @@ from ..core.state import ViewPosterior
 from ..data.coding import labelled_frame
 from ..data.wording import counted, percent
 from ..fitting.restarts import Restart, best_place
+from .candidates import Candidate
 from .fitted import Fitted
 from .influences import relevance
-from .search import Candidate, Search
+from .search import Search
 
 STRONG = np.log(20)  # nats: of factors that do nothing in a view at most one in twenty is called active there
 WIDTH = 1.959964  # standard deviations on either side of a mean that hold 95 % of a normal distribution

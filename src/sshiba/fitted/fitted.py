@@ -24,9 +24,10 @@ from ..engines import Rows
 from ..engines.protocol import Z_TOL
 from ..fitting.restarts import Restart, Restarts, best_place
 from ..version import __version__
+from .candidates import Candidate
 from .inference import infer_factors
 from .residuals import Shapes
-from .search import Candidate, Search
+from .search import Search
 
 
 @dataclass(frozen=True, eq=False)

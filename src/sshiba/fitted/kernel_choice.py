@@ -7,35 +7,19 @@ on some of the rows, from a middle pair on to whatever neighbour predicts the ot
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from math import inf
 
 import numpy as np
 
 from ..core.coded import CodedView
-from ..core.devices import Device
 from ..core.spec import ModelSpec, Priors
-from ..core.start import posterior_along
 from ..core.streamed import AnyView
 from ..data.schema import Schema
 from ..data.twins import LEAST_SEEN, SAMPLE, TwinOptions, enough_seen, has_width, learn_twin
-from ..engines import make_rows
-from ..fitting.budget import FitOptions
-from ..fitting.loop import Progress, StartingPoint, run
-from .search import (
-    LEAST_HIDDEN,
-    SHORT,
-    TEST_SHARE,
-    Candidate,
-    Fold,
-    Losses,
-    OutOfTimeError,
-    judge,
-    make_fold,
-    score,
-)
+from .candidates import Candidate
+from .hidden_cells import LEAST_HIDDEN, TEST_SHARE, Fold, Losses, joined, judge, make_fold, score
+from .short_fits import OutOfTimeError, ShortFits
 
 MULTIPLES = (0.5, 1.0, 2.0)  # of the median distance between landmarks
 PRECISIONS = (1.0, 10.0, 100.0, 1e3, 1e4, 1e5)  # of kernel features with a mean variance of 1
@@ -43,6 +27,7 @@ FIRST = (1.0, 100.0)  # where the comparison begins
 UNCOMPARED = (1.0, 1e3)  # where there is none
 COMPARED_ROWS = 1500  # at most
 ENOUGH_ROWS, FOLDS = 1000, 3  # with fewer rows so many folds, else one
+TIME_SHARE = 1 / 3  # of the time of the fit
 GAIN = 0.002  # nats a cell by which a neighbour must be better
 
 
@@ -73,22 +58,16 @@ def with_learned_twins(
 
 
 @dataclass(frozen=True)
-class ShortFits:
+class KernelFits:
     """How the fits of the comparison are made."""
 
     candidate: Candidate
     n_components: Callable[[Schema, int], int]  # of rows
-    options: FitOptions
-    missing: str
-    engine: str
-    device: Device
-    watch: Callable[[Progress], object] | None = None
-    stop_requests: Sequence[int] = ()
-    max_memory: float = inf
+    short: ShortFits
 
 
 def learn_twins(
-    schema: Schema, data: Mapping[str, AnyView], seed: np.random.SeedSequence, fits: ShortFits | None
+    schema: Schema, data: Mapping[str, AnyView], seed: np.random.SeedSequence, fits: KernelFits | None
 ) -> Schema:
     """The twins, with the width and the precision that predict other views best; None: without a comparison."""
     names = list(kernel_views(schema))
@@ -105,7 +84,7 @@ def learn_twins(
 
 
 def best_pair(
-    schema: Schema, rows: dict[str, CodedView], rng: np.random.Generator, fits: ShortFits
+    schema: Schema, rows: dict[str, CodedView], rng: np.random.Generator, fits: KernelFits
 ) -> tuple[float, float]:
     """Of a width and a precision: from the middle on to the best neighbour, as long as one is better."""
     kernels = kernel_views(schema)
@@ -113,11 +92,12 @@ def best_pair(
     folds = make_folds(schema, rows, rng)
     if folds is None:
         return UNCOMPARED
-    began, found = time.perf_counter(), {}
+    fits = replace(fits, short=fits.short.within(TIME_SHARE))
+    found: dict[tuple[int, int], float] = {}
 
     def value(pair: tuple[int, int]) -> float:
         if pair not in found:
-            found[pair] = mean_score(schema, folds, fits, began, widths[pair[0]], PRECISIONS[pair[1]])
+            found[pair] = mean_score(schema, folds, fits, widths[pair[0]], PRECISIONS[pair[1]])
         return found[pair]
 
     here = (widths.index(FIRST[0]), PRECISIONS.index(FIRST[1]))
@@ -148,36 +128,18 @@ def make_folds(schema: Schema, rows: dict[str, CodedView], rng: np.random.Genera
     return folds if enough and seen else None
 
 
-def mean_score(
-    schema: Schema, folds: Sequence[Fold], fits: ShortFits, began: float, multiple: float, precision: float
-) -> float:
+def mean_score(schema: Schema, folds: Sequence[Fold], fits: KernelFits, multiple: float, precision: float) -> float:
     """Nats a hidden cell, the mean over views: larger is better."""
-    limit = None if fits.options.max_time is None else fits.options.max_time / 3
-
-    def check() -> None:
-        if fits.stop_requests:
-            raise KeyboardInterrupt
-        if limit is not None and time.perf_counter() - began > limit:
-            raise OutOfTimeError
-
     losses: Losses = {}
     for fold in folds:
         n_rows = fold.training[0].n_rows
         own = with_learned_twins(schema, dict(zip(schema.types, fold.training)), n_rows, multiple, precision)
 
         def make_spec(priors: Priors, own: Schema = own, n_rows: int = n_rows) -> ModelSpec:
-            return own.model_spec(n_rows, priors, fits.missing)
+            return own.model_spec(n_rows, priors, fits.short.missing)
 
         spec = fits.candidate.spec(make_spec)
-        k = fits.n_components(own, n_rows)
-        training, limit = own.add_twins(fold.training), fits.max_memory
-        rows = make_rows(training, spec, k, fits.missing, fits.engine, device=fits.device, max_memory=limit)
-        first = posterior_along(spec, rows.groups, rows.directions(k), np.random.default_rng(0))
-        left = None if limit is None else began + limit - time.perf_counter()
-        short = replace(fits.options, max_iter=SHORT, trials=False, max_time=left)
-        end = run(rows, StartingPoint(first, k), short, fits.watch, stop_requests=fits.stop_requests)
-        check()
-        for i, values in judge(end.state.posterior, spec, fold, check, own.add_twins, fits.max_memory).items():
-            losses[i] = np.concatenate([losses[i], values]) if i in losses else values
+        end = fits.short.fit(own.add_twins(fold.training), spec, fits.n_components(own, n_rows), seed=0)
+        losses = joined(losses, judge(end, spec, fold, fits.short, own.add_twins))
     spec = schema.model_spec(1, Candidate().priors, "exact")
     return float(np.mean([score(values, spec.views[i]) for i, values in losses.items()]))

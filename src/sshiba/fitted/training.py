@@ -21,6 +21,7 @@ from ..core.spec import ModelSpec, Priors
 from ..core.start import posterior_like
 from ..core.state import Posterior
 from ..core.streamed import AnyView, ReadCount
+from ..core.work import n_operations
 from ..data.schema import Schema
 from ..engines import Rows, make_rows
 from ..engines.protocol import Z_TOL
@@ -28,26 +29,14 @@ from ..fitting.budget import FitOptions
 from ..fitting.loop import Progress, StartingPoint
 from ..fitting.progress_bar import FitBar
 from ..fitting.restarts import Restart, Restarts, best_place, ctrl_c, run_restarts
+from .candidates import ALL, FEWEST, Candidate, candidates_for, without_doubles, without_search, worth_a_try
 from .fitted import Fitted, make_fitted
-from .kernel_choice import ShortFits, kernel_views, learn_twins
+from .kernel_choice import KernelFits, kernel_views, learn_twins
 from .residuals import find_residual_shapes
 from .sample_groups import explained_by_group, labels_of
-from .search import (
-    ALL,
-    FEWEST,
-    MOST_OPERATIONS,
-    ROUGH,
-    SHORT,
-    Candidate,
-    Search,
-    candidates_for,
-    n_operations,
-    run_search,
-    without_doubles,
-    without_search,
-    worth_a_try,
-)
+from .search import MOST_OPERATIONS, ROUGH, Search, run_search
 from .sharpness import find_sharpness
+from .short_fits import SHORT, ShortFits
 
 logger = logging.getLogger("sshiba")
 
@@ -122,12 +111,6 @@ def fit_options(settings: Settings, schema: Schema, began: float) -> FitOptions:
     )
 
 
-def short_options(settings: Settings, schema: Schema, began: float) -> FitOptions:
-    """Of the short fits by which models are compared."""
-    options = fit_options(settings, schema, began)
-    return replace(options, tol=max(settings.tol, ROUGH) * schema.n_observed)
-
-
 def candidates_of(settings: Settings, schema: Schema) -> tuple[Candidate, ...]:
     return candidates_for(settings.search, settings.priors, settings.keep, bool(kernel_views(schema)))
 
@@ -137,9 +120,19 @@ def device_of(settings: Settings, data: Sequence[AnyView]) -> Device:
     return Device(settings.device) if settings.engine == "dask" else device_for(settings.device, data)
 
 
-def engine_of_short_fits(settings: Settings) -> str:
-    """Short fits to few rows run here, even if the fit itself runs on a cluster."""
-    return "auto" if settings.engine == "dask" else settings.engine
+def short_fits(
+    settings: Settings,
+    schema: Schema,
+    data: Sequence[AnyView],
+    began: float,
+    watch: Callable[[Progress], object] | None,
+    stop_requests: Sequence[int],
+) -> ShortFits:
+    """The short fits by which models are compared. They run here, even if the fit itself runs on a cluster."""
+    options = replace(fit_options(settings, schema, began), tol=max(settings.tol, ROUGH) * schema.n_observed)
+    engine = "auto" if settings.engine == "dask" else settings.engine
+    where = (engine, device_of(settings, data), memory_limit(settings.max_memory))
+    return ShortFits(options, settings.missing, *where, watch, stop_requests)
 
 
 def apart(root: np.random.SeedSequence, number: int) -> np.random.SeedSequence:
@@ -157,17 +150,13 @@ def learn_kernels(settings: Settings, schema: Schema, data: Mapping[str, AnyView
         return learn_twins(schema, data, seed, None)
     candidates = candidates_of(settings, schema)
     many = next((own for own in candidates if own.keep == ALL), candidates[0])
-    options = short_options(settings, schema, began)
 
     def size(schema: Schema, n_rows: int) -> int:
         return n_components_of(settings, schema, n_rows)
 
     with FitBar(1, SHORT, "kernel") if settings.verbose else nullcontext() as bar, ctrl_c() as stops:
-        device = device_of(settings, [data[name] for name in kernels])
-        here = engine_of_short_fits(settings)
-        limit = memory_limit(settings.max_memory)
-        short = ShortFits(many, size, options, settings.missing, here, device, bar, stops, limit)
-        found = learn_twins(schema, data, seed, short)
+        short = short_fits(settings, schema, [data[name] for name in kernels], began, bar, stops)
+        found = learn_twins(schema, data, seed, KernelFits(many, size, short))
     for name, twin in found.twins.items():
         width = f", gamma {twin.params['gamma']:.3g}" if "gamma" in twin.params else ""
         logger.info("view %r: %d landmarks%s, precision %g", name, twin.width, width, twin.precision)
@@ -335,26 +324,12 @@ class Training:
             raise ValueError("search needs all rows in memory, where they do not fit. Set search=None.")
         if auto and n_operations(in_memory, spec, self.n_components) > MOST_OPERATIONS:
             return None
-        options = short_options(settings, schema, self.began)
-        n_candidates = len(candidates)
-        with FitBar(n_candidates, SHORT, "candidate") if settings.verbose else nullcontext() as bar, ctrl_c() as stops:
-            model = (self.n_components, options, apart(root, 0), settings.missing)
-            where = (engine_of_short_fits(settings), device_of(settings, data))
+        bars = FitBar(len(candidates), SHORT, "candidate") if settings.verbose else nullcontext()
+        with bars as bar, ctrl_c() as stops:
+            fits = short_fits(settings, schema, data, self.began, bar, stops)
             kernels = [schema.place(name) for name in schema.twins]
-            with_twins = schema.add_twins
-            given = (
-                candidates,
-                in_memory,
-                self._model_spec,
-                *model,
-                *where,
-                bar,
-                stops,
-                with_twins,
-                kernels,
-                self.limit,
-            )
-            found = run_search(*given)
+            model = (candidates, in_memory, self._model_spec, self.n_components)
+            found = run_search(*model, fits, apart(root, 0), schema.add_twins, kernels)
         if found is not None:
             logger.info(found[0].in_words())
         return found

@@ -15,7 +15,7 @@ from sklearn.utils._set_output import _get_output_config
 from sklearn.utils.validation import _check_feature_names_in, check_is_fitted
 
 from ..data.border import library_of
-from ..fitted.search import ALL, Candidate
+from ..fitted.candidates import ALL, Candidate
 from .table_model import OneTableModel
 
 

@@ -15,7 +15,7 @@ from sklearn.utils import Tags, assert_all_finite, check_array, check_consistent
 from sklearn.utils.multiclass import check_classification_targets
 
 from ..data.types import Binary, Categorical, Real
-from ..fitted.search import ALL
+from ..fitted.candidates import ALL
 from .table_model import OneTableModel, plain
 
 TARGET = "y (target)"  # the view that y is; no view of X is called so

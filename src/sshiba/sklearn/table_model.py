@@ -15,7 +15,7 @@ from ..core.spec import Priors
 from ..data.border import library_of
 from ..data.types import Real
 from ..estimator import SSHIBA
-from ..fitted.search import Candidate
+from ..fitted.candidates import Candidate
 from ..fitting.loop import Progress
 from .columns import ColumnViews
 
