@@ -73,6 +73,14 @@ def test_a_fit_that_keeps_all_factors_goes_on_from_the_search() -> None:
     assert SSHIBA(20, random_state=0).fit(views).elbo_ == model.elbo_
 
 
+def test_numbers_of_few_rows_start_anew() -> None:
+    """Three quarters of few rows may miss a factor that all of them show."""
+    x = sklearn.datasets.load_breast_cancer().data[:200]
+    model = SSHIBA(20, random_state=0).fit({"x": x})
+    assert model.fitted_.choice.keep == "all"
+    assert model.elbo_ == SSHIBA(20, search=[model.fitted_.choice], random_state=0).fit({"x": x}).elbo_
+
+
 def test_one_view_of_yes_and_no_is_judged_by_its_own_columns() -> None:
     """Without other views nothing would tell candidates apart if it were hidden as a whole."""
     rng = np.random.default_rng(0)

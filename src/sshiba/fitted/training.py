@@ -41,6 +41,7 @@ from .short_fits import SHORT, ShortFits
 logger = logging.getLogger("sshiba")
 
 MOST_COMPONENTS = 50  # where nothing else is said
+MANY_ROWS = 1000  # numbers of so many rows: a short fit to three quarters finds the factors of all
 ROUGH_Z = 1e-2  # change of a factor at which the inference of the training rows ends, once `max_time` is over
 AFTER_SHARE = 0.1  # of the time of a fit: the most that what follows the sweeps may take where time is limited
 
@@ -290,8 +291,13 @@ class Training:
         return self.schema.model_spec(len(self.index), priors, self.settings.missing)
 
     def _near(self, end: Posterior | None) -> StartingPoint | None:
-        """Where the search has decided how many factors there are: the fit goes on from that to some of the rows."""
+        """Where all factors stay, the fit goes on from the end of the one to some of the rows: labels take many sweeps.
+
+        Numbers alone start anew, unless rows are many. It takes no longer, and some of few rows may miss a factor.
+        """
         if end is None or not end.n_components or self.choice.keep != ALL or self.settings.start == "random":
+            return None
+        if len(self.index) < MANY_ROWS and not any(view.likelihood.latent for view in self.spec.views):
             return None
         near = posterior_like(end, self.spec, self.rows.groups, np.random.default_rng(self.seeds[0]))
         return StartingPoint(near, self.n_components, is_near=True)
