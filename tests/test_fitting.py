@@ -9,14 +9,17 @@ from typing import Any
 import numpy as np
 import pytest
 from cases import Problem, make_problem
+from joblib import parallel_config
 
 from sshiba import SSHIBA
 from sshiba.core.explained import gained_nats, largest_share
+from sshiba.core.scratch import RowsLostError
 from sshiba.data.reading import read_training
 from sshiba.data.types import Binary, Real
-from sshiba.engines import make_rows, memory
+from sshiba.engines import Rows, make_rows, memory
+from sshiba.fitting import loop, restarts
 from sshiba.fitting.budget import Budget, FitOptions
-from sshiba.fitting.loop import Fit, StartingPoint, run
+from sshiba.fitting.loop import Fit, Progress, StartingPoint, run
 from sshiba.fitting.restarts import Restarts, best_place, run_restarts
 from sshiba.fitting.size import IDLE_COST, prune
 from sshiba.fitting.sweep import State, sweep
@@ -188,3 +191,54 @@ def test_a_factor_that_fades_below_its_cost_goes_and_others_stay(problem: Proble
     assert fewer.posterior.n_components == 4
     np.testing.assert_array_equal(fewer.nats, nats[1:])
     assert prune(state, 1e-6) is state
+
+
+@pytest.mark.parametrize("in_turn", [False, True])
+def test_restarts_share_the_time_that_is_left(problem: Problem, in_turn: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    """One after the other they once had the whole time each, if several jobs were allowed."""
+    given: list[float] = []
+    own = restarts.run
+
+    def timed(rows: Rows, start: StartingPoint, options: FitOptions, *more: Any) -> Fit:
+        given.append(options.max_time)
+        return own(rows, start, replace(options, max_time=None), *more)
+
+    monkeypatch.setattr(restarts, "run", timed)
+    options, seeds = FitOptions(max_iter=2, max_time=3000.0), np.random.SeedSequence(0).spawn(3)
+    with parallel_config(backend="threading"):
+        run_restarts(problem.rows, 5, options, seeds, n_jobs=3, on_pause=(lambda done: None) if in_turn else None)
+    assert given == pytest.approx([1000, 1500, 3000] if in_turn else [3000] * 3, rel=0.02)
+
+
+def test_an_interrupt_of_parallel_restarts_is_known(problem: Problem) -> None:
+    """What is done is kept, and the fit is not taken for a whole one."""
+    seeds = np.random.SeedSequence(0).spawn(4)
+
+    def stop(progress: Progress) -> None:
+        raise KeyboardInterrupt
+
+    found = run_restarts(problem.rows, 5, FitOptions(max_iter=2), seeds, n_jobs=2, callback=stop)
+    assert len(found.all) < 4
+    assert found.interrupted
+
+
+def test_rows_that_are_lost_after_a_last_factor_went_keep_the_fit(problem: Problem) -> None:
+    """The last sweep dropped a factor, so one more is needed; there the rows are gone."""
+
+    class Lost(CountedRows):
+        def step(self, *given: Any, **named: Any) -> Any:
+            if self.calls["step"] == 2:
+                raise RowsLostError("gone")
+            self.calls["step"] += 1
+            return self.rows.step(*given, **named)
+
+    def drop(state: State, tol: float, fading: bool) -> State:
+        posterior = state.posterior.select_factors(np.arange(4))
+        return replace(state, posterior=posterior, stats=None) if rows.calls["step"] == 2 else state
+
+    rows = Lost(problem.rows)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(loop, "prune", drop)
+        fit = run(rows, StartingPoint(problem.posterior, 5), FitOptions(max_iter=2, momentum=False))
+    assert fit.lost is not None
+    assert fit.state.posterior.n_components == 5

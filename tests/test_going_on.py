@@ -18,7 +18,10 @@ from typer.testing import CliRunner
 
 from sshiba import SSHIBA, Priors, Progress, Real, load, tune
 from sshiba.cli import app
+from sshiba.core.scratch import RowsLostError
 from sshiba.data.sampling import Sample
+from sshiba.evaluate.hiding import quiet_fit
+from sshiba.fitted import training
 from sshiba.report.content import content
 
 
@@ -253,3 +256,33 @@ def wait_for(path: Path, process: subprocess.Popen) -> None:
         assert process.poll() is None, process.communicate()
         time.sleep(0.1)
     raise AssertionError("no checkpoint came")
+
+
+def test_ctrl_c_among_parallel_restarts_ends_what_the_fit_is_for() -> None:
+    """The fit keeps what is done, and says that it is not whole; a check does not go on with it."""
+
+    def stop(progress: Progress) -> None:
+        raise KeyboardInterrupt
+
+    rng = np.random.default_rng(0)
+    views = {"x": rng.standard_normal((40, 5))}
+    model = SSHIBA(2, n_init=4, n_jobs=2, search=None, max_iter=30, callback=stop, random_state=0).fit(views)
+    assert len(model.fitted_.restarts) < 4
+    assert model.fitted_.interrupted
+    with pytest.raises(KeyboardInterrupt):
+        quiet_fit(model, views)
+
+
+@pytest.mark.parametrize("step", ["find_sharpness", "find_residual_shapes"])
+def test_rows_that_are_lost_after_the_fit_cost_only_what_follows_from_it(
+    step: str, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    def lost(*given: object) -> None:
+        raise RowsLostError("The file is gone.")
+
+    monkeypatch.setattr(training, step, lost)
+    rng = np.random.default_rng(0)
+    with caplog.at_level("WARNING", "sshiba"):
+        model = SSHIBA(2, max_iter=60, random_state=0).fit({"x": rng.standard_normal((40, 5))})
+    assert "The file is gone." in caplog.text
+    assert model.transform({"x": rng.standard_normal((3, 5))}).shape[0] == 3

@@ -162,10 +162,10 @@ def fit(
                 save()
         describe(model, errors)
         say(f"Saved: {target}")
-        if not model.converged_ or len(model.inits_) < model.n_init:
+        if model.fitted_.interrupted or not model.converged_:
             say(to_go_on)
-            if model.inits_["interrupted"].any():
-                raise typer.Exit(1)
+        if model.fitted_.interrupted:
+            raise typer.Exit(1)
 
 
 @app.command(cls=Command, epilog="Example: sshiba impute blood.csv -o filled.csv --std uncertainty.csv")

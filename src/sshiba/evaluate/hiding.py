@@ -98,6 +98,6 @@ def quiet_fit(model: Any, views: Any) -> Any:
         warnings.simplefilter("ignore", ConvergenceWarning)
         with ctrl_c() as stop_requests:
             fitted = model.fit(views)
-    if stop_requests or any(restart.interrupted for restart in fitted_of(fitted).restarts):
+    if stop_requests or fitted_of(fitted).interrupted:
         raise KeyboardInterrupt
     return fitted

@@ -86,6 +86,11 @@ class Fitted:
     def best_restart(self) -> int:
         return best_place(self.restarts)
 
+    @property
+    def interrupted(self) -> bool:
+        """Did the user end the fit, in the midst of a restart or before the last one?"""
+        return len(self.restarts) < self.settings["n_init"] or any(restart.interrupted for restart in self.restarts)
+
 
 def make_fitted(
     schema: Schema,

@@ -37,7 +37,6 @@ from ..core.coded import CodedView
 from ..core.likelihoods import Likelihood, Score
 from ..core.likelihoods.interval import FAR, cut_normal
 from ..core.predictive import PredictiveView
-from ..core.scratch import RowsLostError
 from ..core.spec import ModelSpec
 from ..core.state import Fixed, Gamma, Posterior
 from ..core.streamed import AnyView
@@ -76,10 +75,7 @@ def find_residual_shapes(
     n_cells = min(MOST_CELLS, MEMORY_SHARE * max_memory / cell_bytes)
     n_rows = min(MOST_ROWS, max(int(n_cells / width), 1))
     chosen = np.sort(np.random.default_rng(0).permutation(data[0].n_rows)[:n_rows])
-    try:
-        shown = [view.take(chosen).to_host() for view in data]
-    except RowsLostError:  # the model is there all the same
-        return tuple(found)
+    shown = [view.take(chosen).to_host() for view in data]
     errors = {i: np.full((2, len(chosen), spec.views[i].n_features), np.nan) for i in wanted}  # with their variances
     views = {i: PredictiveView(posterior.views[i]) for i in wanted}
     rng = np.random.default_rng(1)

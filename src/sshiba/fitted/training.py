@@ -11,12 +11,12 @@ from typing import Any, Protocol
 
 import numpy as np
 import pandas as pd
-from joblib import effective_n_jobs
 
 from ..core.coded import CodedView
-from ..core.devices import Device, device_for
+from ..core.devices import Device, device_for, device_or_host
 from ..core.machine import memory_limit
 from ..core.random import seed_sequence
+from ..core.scratch import RowsLostError
 from ..core.spec import ModelSpec, Priors
 from ..core.start import posterior_like
 from ..core.state import Posterior
@@ -97,17 +97,14 @@ def n_components_of(settings: Settings, schema: Schema, n_rows: int) -> int:
 
 
 def fit_options(settings: Settings, schema: Schema, began: float) -> FitOptions:
-    """`tol` is for the whole bound, `max_time` for each of the runs that follow one another."""
-    n_init = settings.n_init
-    at_a_time = 1 if n_init == 1 else max(1, min(n_init, effective_n_jobs(settings.n_jobs)))
-    left = None if settings.max_time is None else max(settings.max_time - (time.perf_counter() - began), 0.0)
+    """`tol` is for the whole bound, `max_time` what is left of that of the fit."""
     return FitOptions(
         max_iter=settings.max_iter,
         tol=settings.tol * schema.n_observed,
         prune_tol=settings.prune_tol,
         rotate=settings.acceleration is not None,
         momentum=settings.acceleration == "auto",
-        max_time=None if left is None else left / -(-n_init // at_a_time),
+        max_time=None if settings.max_time is None else max(settings.max_time - (time.perf_counter() - began), 0.0),
         random_start=settings.start == "random",
     )
 
@@ -131,8 +128,10 @@ def short_fits(
 ) -> ShortFits:
     """The short fits by which models are compared. They run here, even if the fit itself runs on a cluster."""
     options = replace(fit_options(settings, schema, began), tol=max(settings.tol, ROUGH) * schema.n_observed)
-    engine = "auto" if settings.engine == "dask" else settings.engine
-    where = (engine, device_of(settings, data), memory_limit(settings.max_memory))
+    engine, device = settings.engine, device_of(settings, data)
+    if engine == "dask":
+        engine, device = "auto", device_or_host(settings.device, data)  # that of the workers need not be here
+    where = (engine, device, memory_limit(settings.max_memory))
     return ShortFits(options, settings.missing, *where, watch, stop_requests)
 
 
@@ -217,10 +216,10 @@ class Training:
         """
         limit = self.settings.max_time
         as_transform = self.settings.missing == "exact" or all(view.is_complete for view in self.coded)
-        exact_rows = None if as_transform else self._make_rows("exact")
 
         def fitted(restarts: Restarts) -> Fitted:
             late = limit is not None and time.perf_counter() - self.began > limit
+            exact_rows = None if as_transform else self._make_rows("exact")
             given = (self.index, self.stored, self.choice, self.search, self.earlier, exact_rows)
             return make_fitted(self.schema, self.rows, restarts, *given, z_tol=ROUGH_Z if late else Z_TOL)
 
@@ -269,18 +268,21 @@ class Training:
         def out_of_time() -> bool:
             return bool(stop_requests) or time.perf_counter() - self.began > end
 
-        sharpness = find_sharpness(self.coded, self.spec, fit.posterior, out_of_time, self.limit)
-        numbers = [self.schema.place(name) for name in self.schema.types if name not in self.schema.twins]
-        shapes = find_residual_shapes(self.coded, self.spec, fit.posterior, numbers, out_of_time, self.limit)
-        fit = replace(fit, sharpness=sharpness, residuals=shapes)
-        if not self.spec.n_groups:
-            return fit
-
         def rows_of(data: Sequence[AnyView]) -> Rows:
             return self._make_rows(self.settings.missing, data)
 
-        shares = explained_by_group(self.coded, fit.posterior, rows_of)
-        return replace(fit, groups=labels_of(self.coded), r2_by_group=shares)
+        try:
+            sharpness = find_sharpness(self.coded, self.spec, fit.posterior, out_of_time, self.limit)
+            fit = replace(fit, sharpness=sharpness)
+            numbers = [self.schema.place(name) for name in self.schema.types if name not in self.schema.twins]
+            shapes = find_residual_shapes(self.coded, self.spec, fit.posterior, numbers, out_of_time, self.limit)
+            fit = replace(fit, residuals=shapes)
+            if self.spec.n_groups:
+                shares = explained_by_group(self.coded, fit.posterior, rows_of)
+                fit = replace(fit, groups=labels_of(self.coded), r2_by_group=shares)
+        except RowsLostError as error:  # the model is there all the same
+            logger.warning("the fit is kept, but not all that follows from it: %s", error)
+        return fit
 
     def _make_rows(self, missing: str, data: Sequence[AnyView] | None = None) -> Rows:
         data = self.coded if data is None else data
@@ -336,6 +338,6 @@ class Training:
             kernels = [schema.place(name) for name in schema.twins]
             model = (candidates, in_memory, self._model_spec, self.n_components)
             found = run_search(*model, fits, apart(root, 0), schema.add_twins, kernels)
-        if found is not None:
-            logger.info(found[0].in_words())
+        gave_up = "search: given up, as half of the time was not enough, or too few rows are left to judge by"
+        logger.info(found[0].in_words() if found is not None else gave_up)
         return found

@@ -17,7 +17,7 @@ class FitOptions:
     rotate: bool = True
     momentum: bool = True
     trials: bool = True  # of a factor less or more, kept where the bound is higher
-    max_time: float | None = None
+    max_time: float | None = None  # seconds; of several runs, for all of them
     pause: float = 600.0  # seconds between two calls of `on_pause`
     random_start: bool = False  # is the first start random, as all others are?
 

@@ -64,10 +64,10 @@ def run(
             whole, state = new, prune(new, options.prune_tol, drop_fading)
             if callback is not None:
                 callback(Progress(budget.n_sweeps, new.bound, rise, state.posterior.n_components, budget.seconds))
-            now = time.perf_counter()
-            if on_pause is not None and now - paused > options.pause and state.stats is not None:
+            due = time.perf_counter() - paused > options.pause
+            if on_pause is not None and due and state.stats is not None:
                 on_pause(with_evidence(rows, so_far(interrupted=True)))
-                paused = now
+                paused = time.perf_counter()
             slow = pace < patience * options.tol and budget.n_sweeps > n_warm_up and rotating == options.rotate
             settled = pace < options.tol
             # A bound that rose by less than the last trial lacked will not let another one win.
@@ -85,6 +85,7 @@ def run(
                     patience = max(1.0, min(patience, pace / max(options.tol, 1e-300)) / 10)
                 hopeless_below = state.bound + lacked
                 path += [state.bound] * (budget.n_sweeps - len(path))
+        return replace(with_evidence(rows, so_far()), interrupted=bool(stop_requests))
     except KeyboardInterrupt:
         if len(path) == len(start.path):  # nothing was done yet that could be kept
             raise
@@ -94,7 +95,6 @@ def run(
             raise
         state = whole
         return replace(with_evidence(rows, so_far(interrupted=True)), lost=error)
-    return replace(with_evidence(rows, so_far()), interrupted=bool(stop_requests))
 
 
 def first_state(rows: Rows, start: StartingPoint) -> State:

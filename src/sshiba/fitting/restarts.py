@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import signal
 import threading
+import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass, replace
@@ -50,15 +51,13 @@ class Restarts:
     all: tuple[Restart, ...]
     best: Fit | None = None
     lost: RowsLostError | None = None  # why the last one could not go on
+    interrupted: bool = False  # did the user end them, in the midst of the last one or before one that is missing?
 
     def add(self, fit: Fit) -> Restarts:
         """With one more; the states of all but the best are let go."""
         restarts = (*self.all, Restart.of(fit))
-        return Restarts(restarts, fit if best_place(restarts) == len(self.all) else self.best, fit.lost)
-
-    @property
-    def interrupted(self) -> bool:
-        return bool(self.all) and self.all[-1].interrupted
+        best = fit if best_place(restarts) == len(self.all) else self.best
+        return Restarts(restarts, best, fit.lost, fit.interrupted)
 
 
 def best_place(restarts: Sequence[Restart]) -> int:
@@ -66,6 +65,41 @@ def best_place(restarts: Sequence[Restart]) -> int:
     evidence = [restart.log_evidence for restart in restarts if restart.log_evidence is not None]
     bounds = [restart.elbo for restart in restarts]
     return int(np.argmax(evidence if len(evidence) == len(bounds) else bounds))
+
+
+@dataclass(frozen=True)
+class _Runs:
+    """What the runs have in common, and what each of them starts with."""
+
+    rows: Rows
+    n_components: int
+    options: FitOptions
+    seeds: Sequence[np.random.SeedSequence]
+    callback: Callable[[Progress], object] | None
+    start: StartingPoint | None
+    before: Sequence[Restart]
+    began: float
+
+    def starting_point(self, number: int) -> StartingPoint:
+        if number == 0 and self.start is not None:
+            return self.start
+        rng, spec, groups = np.random.default_rng(self.seeds[number]), self.rows.spec, self.rows.groups
+        if len(self.before) + number == 0 and not self.options.random_start:
+            first = posterior_along(spec, groups, self.rows.directions(self.n_components), rng)
+        else:
+            first = random_posterior(spec, self.n_components, groups, rng)
+        return StartingPoint(first, self.n_components)
+
+    def with_share(self, n_left: int) -> FitOptions:
+        """The options of the next of `n_left` runs that follow one another: its share of the time that is left."""
+        if self.options.max_time is None:
+            return self.options
+        left = max(self.began + self.options.max_time - time.perf_counter(), 0.0)
+        return replace(self.options, max_time=left / n_left)
+
+    def notify(self, progress: Progress, number: int) -> None:
+        if self.callback is not None:
+            self.callback(replace(progress, restart=len(self.before) + number))
 
 
 def run_restarts(
@@ -81,57 +115,55 @@ def run_restarts(
 ) -> Restarts:
     """Independent runs: the first from the principal components, or on from `start`; the others from random weights.
 
-    With `options.random_start` the first is random, too.
+    With `options.random_start` the first is random, too. `options.max_time` is the time of all of them together.
     `before` are restarts that were done earlier. A run that the user interrupts is the last. With `on_pause` they run
     one after the other.
     """
-
-    def starting_point(number: int) -> StartingPoint:
-        if number == 0 and start is not None:
-            return start
-        rng = np.random.default_rng(seeds[number])
-        if len(before) + number == 0 and not options.random_start:
-            first = posterior_along(rows.spec, rows.groups, rows.directions(n_components), rng)
-        else:
-            first = random_posterior(rows.spec, n_components, rows.groups, rng)
-        return StartingPoint(first, n_components)
-
-    def notify(progress: Progress, number: int) -> None:
-        if callback is not None:
-            callback(replace(progress, restart=len(before) + number))
-
-    done = Restarts(tuple(before))
-    if len(seeds) == 1 or effective_n_jobs(n_jobs) == 1 or on_pause is not None or not rows.portable:
-        with ctrl_c() as stop_requests:
-            for number in range(len(seeds)):
-
-                def pause(fit: Fit, done: Restarts = done) -> None:
-                    if on_pause is not None:
-                        on_pause(done.add(fit))
-
-                def each_sweep(progress: Progress, number: int = number) -> None:
-                    notify(progress, number)
-
-                on_its_pause = pause if on_pause is not None else None
-                fit = run(rows, starting_point(number), options, each_sweep, on_its_pause, stop_requests)
-                done = done.add(fit)
-                if done.interrupted:
-                    break
-        return done
+    runs = _Runs(rows, n_components, options, seeds, callback, start, before, time.perf_counter())
     workers = min(len(seeds), effective_n_jobs(n_jobs))
-    threads = max(1, cpu_count() // workers)
+    if workers <= 1 or on_pause is not None or not rows.portable:
+        return _in_turn(runs, on_pause)
+    return _side_by_side(runs, workers)
+
+
+def _in_turn(runs: _Runs, on_pause: Callable[[Restarts], object] | None) -> Restarts:
+    done = Restarts(tuple(runs.before))
+    with ctrl_c() as stop_requests:
+        for number in range(len(runs.seeds)):
+
+            def pause(fit: Fit, done: Restarts = done) -> None:
+                if on_pause is not None:
+                    on_pause(done.add(fit))
+
+            def each_sweep(progress: Progress, number: int = number) -> None:
+                runs.notify(progress, number)
+
+            first, on_its_pause = runs.starting_point(number), pause if on_pause is not None else None
+            options = runs.with_share(len(runs.seeds) - number)
+            done = done.add(run(runs.rows, first, options, each_sweep, on_its_pause, stop_requests))
+            if done.interrupted:
+                break
+    return done
+
+
+def _side_by_side(runs: _Runs, workers: int) -> Restarts:
+    """In so many processes at a time; an interrupt ends all that are not done."""
+    done, n_runs = Restarts(tuple(runs.before)), len(runs.seeds)
+    threads, options = max(1, cpu_count() // workers), runs.with_share(-(-n_runs // workers))
     try:
         with ctrl_c_at_once():
             fits = Parallel(n_jobs=workers, return_as="generator")(
-                delayed(_in_worker)(rows, starting_point(number), options, threads) for number in range(len(seeds))
+                delayed(_in_worker)(runs.rows, runs.starting_point(number), options, threads)
+                for number in range(n_runs)
             )
             for number, fit in enumerate(fits):
                 done = done.add(fit)
                 end = fit.state
-                notify(Progress(fit.n_sweeps, end.bound, 0.0, end.posterior.n_components, fit.seconds), number)
+                runs.notify(Progress(fit.n_sweeps, end.bound, 0.0, end.posterior.n_components, fit.seconds), number)
     except KeyboardInterrupt:
-        if len(done.all) == len(before):
+        if len(done.all) == len(runs.before):
             raise
+        return replace(done, interrupted=len(done.all) < len(runs.before) + n_runs)
     return done
 
 
