@@ -99,7 +99,7 @@ calibration: setup  ## promises checked by simulation (at most an hour on two co
 reproduce: setup  ## the paper's experiments (hours, resumable); QUICK=--quick takes six minutes
 	$(BIN)/sshiba reproduce $(QUICK)
 
-bench: setup  ## all benchmarks, peers beside us (twenty minutes); QUICK=--quick takes four
+bench: setup  ## all benchmarks, peers beside us (nine minutes); QUICK=--quick takes four
 	$(BIN)/python -m pip install --quiet -e '.[bench]'
 	$(BIN)/python benchmarks/run.py $(QUICK)
 

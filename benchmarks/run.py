@@ -1,4 +1,4 @@
-"""All benchmarks: one table, one JSON. `--quick` finishes in five minutes."""
+"""All benchmarks: one table, one JSON. `--quick` finishes in four minutes."""
 
 from __future__ import annotations
 

@@ -79,7 +79,7 @@ class SSHIBA(BaseEstimator):
     search : "auto", None or list of Candidate
         Choose `priors` and `keep`, where they are None, and whether labels count half, by short fits without a quarter
         of the rows and how well they predict these. The fewest factors are kept where they are nearly as good. "auto"
-        does so where a sweep takes less than about 50 milliseconds, no view selects features and none is sparse; None
+        does so where a sweep takes less than about 60 milliseconds, no view selects features and none is sparse; None
         takes the fewest.
         A list is compared whatever the data. `search_` tells what was found.
     covariates : list of names, or mapping of name to "real" or "categorical", optional
@@ -121,7 +121,8 @@ class SSHIBA(BaseEstimator):
         The bound at the end of the fit, in nats.
     log_evidence_ : float or None
         An estimate of the log evidence: the bound, corrected for most of its gap. It compares models of the same data.
-        None with labels, covariates or groups of samples, and under missing="mean-field".
+        None with labels, levels, counts, limits, tied ranks or groups of samples, and under
+        missing="mean-field".
 
     All others are in the documentation, docs/api.md.
     """
