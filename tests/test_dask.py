@@ -22,6 +22,7 @@ from sshiba.core.state import Stats
 from sshiba.data.types import Binary, Categorical, Count, Real
 from sshiba.engines import dask_tasks as tasks
 from sshiba.engines import make_rows
+from sshiba.engines.dask_rows import FAN_IN
 from sshiba.fitted.inference import infer_factors, log_likelihood
 
 pytestmark = pytest.mark.usefixtures("client")
@@ -119,6 +120,27 @@ def test_workers_forget_what_nobody_needs_and_the_dashboard_names_the_tasks(clie
     assert max(kept) <= 3
     names = client.run_on_scheduler(lambda dask_scheduler: set(dask_scheduler.task_prefixes))
     assert {"local_step", "add_stats"} <= names
+
+
+def test_what_blocks_say_is_let_go_once_it_is_added() -> None:
+    """Statistics may be large, with holes at random a matrix for each feature: a worker never has those of all blocks.
+    They are added in the order of the blocks.
+    """
+    problem = make_problem([Real()], [4], ["none"], n=300)
+    rows = make_rows(problem.data, problem.spec, 3, engine="dask", block_rows=3)
+
+    def said(block: tasks.HeldBlock, _: None) -> list[tuple[int, int]]:
+        """Where the block starts, and what its worker has of all that was said; `+` puts lists together."""
+        from time import sleep
+
+        from distributed import get_worker
+
+        sleep(0.01)  # as a short step
+        return [(block.first, sum("said" in str(key) for key in get_worker().data))]
+
+    starts, alive = zip(*rows._ask(said, None))
+    assert starts == tuple(range(0, 300, 3))
+    assert max(alive) <= 2 * FAN_IN  # of 50
 
 
 def test_a_whole_fit() -> None:

@@ -1,7 +1,9 @@
 """Quantiles, intervals and sets of labels: their formulas, their coverage, and the form in which they come."""
 
+from collections.abc import Iterator
 from itertools import combinations, pairwise
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -29,6 +31,7 @@ from sshiba.core.likelihoods.censored import quantile_beyond
 from sshiba.core.likelihoods.poisson_predictive import below, moments
 from sshiba.core.predictive import predictive_x
 from sshiba.core.state import Fixed, Gamma
+from sshiba.engines.memory import MemoryRows
 from sshiba.fitted.answers import Answers
 from sshiba.fitted.residuals import SCORES, drawn_errors, find_residual_shapes, left_out, pulls_of, score_of, shape_of
 
@@ -456,6 +459,21 @@ def test_draws_of_a_table_are_tables(model: SSHIBA) -> None:
     assert (drawn[0]["visits"] >= 0).all()
     with pytest.raises(ValueError, match="1 or more"):
         model.sample(0, views=given)
+
+
+def test_factors_are_inferred_once_for_all_draws(model: SSHIBA, monkeypatch: pytest.MonkeyPatch) -> None:
+    """And a draw is the same whether others follow it or not."""
+    gaps = table(8, 1).mask(np.random.default_rng(2).random((8, table().shape[1])) < 0.3)
+    passes, infer = [], MemoryRows.infer
+
+    def counted(rows: MemoryRows, *arguments: Any, **options: Any) -> Iterator[Any]:
+        passes.append(rows.n_rows)
+        return infer(rows, *arguments, **options)
+
+    monkeypatch.setattr(MemoryRows, "infer", counted)
+    few, many = (model.impute(gaps, n_draws=n, random_state=0) for n in (2, 5))
+    assert passes == [8, 8]
+    assert same(few, many[:2])
 
 
 # ------------------------------------------------------------------------------------------------------ command

@@ -75,8 +75,8 @@ def test_sites_are_those_of_their_own_mean_and_variance_and_arrays_say_the_same(
     s = np.sign(rng.standard_normal((40, 5))) * (rng.random((40, 5)) < 0.8)
     seen = (s != 0)[:, :, None] & (s != 0)[:, None, :]
     y, v = rng.standard_normal((40, 5)), rng.random((40, 5))
-    told = np.where(seen, w @ np.linalg.inv(np.eye(2) + w.T @ w) @ w.T, 0.0)
-    arguments = (s, np.where(s != 0, y + s, 0.0), y, v, np.linalg.inv(np.eye(5) - told) - np.eye(5), weight)
+    leverage = np.where(seen, w @ np.linalg.inv(np.eye(2) + w.T @ w) @ w.T, 0.0)
+    arguments = (s, np.where(s != 0, y + s, 0.0), y, v, np.linalg.inv(np.eye(5) - leverage) - np.eye(5), weight)
     e, c, mean, cov, *_ = by_arrays = threshold_rows.best_sites(*arguments)
     _, next_e, next_c = threshold_rows.expectations(s, mean, np.linalg.diagonal(cov))
     np.testing.assert_allclose(e, np.where(s != 0, next_e, 0.0), atol=1e-5)

@@ -236,10 +236,10 @@ def test_rows_of_classes_among_others_are_nearly_exact(n_classes: int) -> None:
     W = 1.5 * rng.standard_normal((n_classes, 2))
     P = np.eye(n_classes) - W @ np.linalg.inv(np.eye(2) + W.T @ W) @ W.T
     eta, t, x = rng.standard_normal(n_classes), np.array([1]), np.zeros((1, n_classes))
-    told = np.eye(n_classes)[None] - P
+    leverage = np.eye(n_classes)[None] - P
     for _ in range(300):
         cells = t, x, x + eta - x @ P, None
-        found = MultinomialProbit().infer_rows(*cells, told, None, np.ones(1), 1.0, each=True)
+        found = MultinomialProbit().infer_rows(*cells, leverage, None, np.ones(1), 1.0, each=True)
         x = found.mean
     reached = found.bound[0] - 0.5 * np.trace(P @ (found.cov[0] + np.outer(x, x))) + eta @ x[0]
     plain = np.zeros((1, n_classes))

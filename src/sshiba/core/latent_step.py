@@ -132,8 +132,8 @@ def step_x(views: Sequence[LatentView], y: Sequence[Array], each: bool) -> list[
     leaped = leap({i: view for i, view in enumerate(views) if view.leaps}, y)
     others = [i for i, view in enumerate(views) if view.rows.present and i not in leaped]
     if leaped and others:
-        told = moved_by(dict(enumerate(views)), leaped)
-        y = [own + told @ view.message.w_mean.T for view, own in zip(views, y)]
+        moved_z = moved_by(dict(enumerate(views)), leaped)
+        y = [own + moved_z @ view.message.w_mean.T for view, own in zip(views, y)]
     cells = {i: _infer_cells(views[i], y[i], slice(None)) for i in others if views[i].by_cell}
     waiting = [(i, d) for i in cells for d in views[i].one_by_one]
     waiting.sort(key=lambda place: -views[place[0]].message.strength[place[1]])
@@ -206,10 +206,10 @@ def _infer_rows_of_arrays(view: LatentView, y: Array, each: bool) -> RowUpdate:
     gain = some(view.gain) if own else view.gain
     r, n_features, n_components = gain.shape
     flat = xp.reshape(gain, (r * n_features, n_components))  # one product is faster than one for each row
-    told = xp.reshape(flat @ message.w_mean.T, (r, n_features, n_features))
+    leverage = xp.reshape(flat @ message.w_mean.T, (r, n_features, n_features))
     cells = some(rows.target), some(view.x.mean), some(y), None if view.x.xi is None else some(view.x.xi)
     seen = None if view.seen is None or rows.seen is not None else view.seen
-    found = message.likelihood.infer_rows(*cells, told, seen, message.tau, message.weight, each or own)
+    found = message.likelihood.infer_rows(*cells, leverage, seen, message.tau, message.weight, each or own)
     if rows.seen is None:
         return found
     mean, cov, xi = (

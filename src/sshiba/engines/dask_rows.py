@@ -40,7 +40,7 @@ logger = logging.getLogger("sshiba")
 BLOCKS_EACH = 4  # of a thread: a worker that comes later finds some to take over
 LEAST_ROWS = 500  # of a block
 MOST_BYTES = 2**28  # of the data of a block
-FAN_IN = 8  # sums of workers that one task, or the client, adds up
+FAN_IN = 8  # blocks of a worker, or sums of workers, that one task, or the client, adds up
 MOST_REPAIRS = 20  # of one call: a block that ends each of its workers ends the fit, too
 LOOK_AROUND = 5.0  # seconds between two looks for workers that came
 
@@ -228,12 +228,10 @@ class DaskRows:
         sums: list[tuple[Any, str]] = []
         for worker in dict.fromkeys(place.worker for place in places):
             own = [i for i, place in enumerate(places) if place.worker == worker]
-            for i in own:
-                graph.add((name, i), worker, task, places[i].block, sent, *small)
-            sums.append(((total, worker), worker))
+            said = [graph.add((name, i), worker, task, places[i].block, sent, *small) for i in own]
             if add:
-                graph.add((total, worker), worker, tasks.add_stats, [(name, i) for i in own])
-        while add and len(sums) > FAN_IN:
+                sums.append((graph.add_up((total, worker), worker, said), worker))
+        while len(sums) > FAN_IN:
             groups = [sums[i : i + FAN_IN] for i in range(0, len(sums), FAN_IN)]
             sums = [((total, len(groups), i), group[0][1]) for i, group in enumerate(groups)]
             for (key, worker), group in zip(sums, groups):
@@ -308,6 +306,15 @@ class TaskGraph:
             self.layers.append((worker, {}))
         self.layers[-1][1][key] = (task, *arguments)
         return key
+
+    def add_up(self, key: tuple[Any, ...], worker: str, parts: Sequence[Any]) -> Any:
+        """A sum in a chain: each link adds FAN_IN parts or a few more, which are let go before the last are there."""
+        step = -(-len(parts) // max(1, len(parts) // FAN_IN))
+        so_far: list[Any] = []
+        for first in range(0, len(parts), step):
+            some = [*so_far, *parts[first : first + step]]
+            so_far = [self.add((*key, first), worker, tasks.add_stats, some)]
+        return so_far[0]
 
     def whole(self) -> HighLevelGraph:
         layers = {

@@ -24,9 +24,7 @@ from ..core.messages import Messages
 from ..core.spec import ModelSpec
 from ..core.state import Stats
 from .memory import Local, MemoryRows
-from .protocol import Ask, RowPosterior
-
-SETTLING = 50  # rounds in which a lost q(x) is found again
+from .protocol import SETTLING, Ask, RowPosterior
 
 
 @dataclass(frozen=True)

@@ -277,8 +277,8 @@ class MemoryRows:
             blocks, old = self.blocks[part.blocks], local.x[part.blocks]
             stats: Stats | None = None
             if part.gram is not None:
-                told = on_host if part.on_host else messages
-                new, cross, stats = gram_step(part.gram, part.summary, blocks, old, cross, told, hold_x, keep)
+                own_messages = on_host if part.on_host else messages
+                new, cross, stats = gram_step(part.gram, part.summary, blocks, old, cross, own_messages, hold_x, keep)
                 x.extend(new)
             else:
                 one = partial(local_step, messages=messages, hold_x=hold_x, known=cov)

@@ -55,10 +55,6 @@ class PlacedBlocks(Sequence[Block]):
             return read_ahead(self.read, self.which)
         return (self.stored[place] for place in self.which)
 
-    def outlines(self) -> list[Block]:
-        """What is known of them without reading a row."""
-        return [self.stored[place] for place in self.which]
-
 
 class Room:
     """Whether the data stay on a device. They leave it the first time that its memory is full."""

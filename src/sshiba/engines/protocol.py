@@ -1,4 +1,7 @@
-"""The seam: what rows can do, wherever they are. Arrays with N rows never leave; what comes out is NumPy, and small."""
+"""The seam: what rows can do, wherever they are.
+
+A fit takes sums out of them alone: NumPy, and small. What is known of each row comes out through `infer`, part by part.
+"""
 
 from __future__ import annotations
 
@@ -13,6 +16,7 @@ from ..core.state import Array, ColumnGroups, Posterior, Stats
 
 MAX_ROUNDS = 1000  # of q(z) and q(x) with the globals fixed
 Z_TOL = 1e-7  # largest change of a factor at which they stop
+SETTLING = 50  # rounds in which a q(x) that is not known any more is found again
 
 Local = Any  # what an engine keeps for its rows between sweeps: a value, never changed, of no concern to others
 
@@ -91,6 +95,7 @@ class Rows(Protocol):
         self, posterior: Posterior, local: Local | None = None, z_tol: float = Z_TOL, then: Ask = same
     ) -> Iterator[Any]:
         """What `then` says of the settled q(z) of all rows, each row once, in parts; from q(x) as `local` has it, or
-        found anew. Where rows are on other machines `then` is sent there, and only what it returns comes back.
+        found anew. `same` gives q(z) itself, as arrays of the device where the rows are. Where rows are on other
+        machines `then` is sent there, and only what it returns comes back, on the host.
         """
         ...

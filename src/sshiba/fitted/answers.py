@@ -164,11 +164,9 @@ class Answers(RowReader):
         data, index = self.read(given, covariates)
         rows, schema = self._rows(data, asked=list(data)), self.fit.schema
 
-        def draw(seed: np.random.SeedSequence) -> dict[str, np.ndarray]:
-            x = draw_cells(rows, self.fit.posterior, np.random.default_rng(seed), self.fit.sharpness)
-            return {name: x[schema.place(name)] for name in schema.types}
-
-        return map(draw, seed_sequence(random_state).spawn(int(n_draws))), index
+        rngs = [np.random.default_rng(seed) for seed in seed_sequence(random_state).spawn(int(n_draws))]
+        drawn = draw_cells(rows, self.fit.posterior, rngs, self.fit.sharpness)
+        return ({name: x[schema.place(name)] for name in schema.types} for x in drawn), index
 
     def _filled(self, given: Any, name: str, cells: np.ndarray, index: pd.Index) -> Any:
         return given if is_sparse_view(given) else fill(self.fit.schema, name, given, cells, index)

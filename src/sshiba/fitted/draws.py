@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 
 import numpy as np
 
@@ -57,22 +57,27 @@ def draw_rows(
 
 
 def draw_cells(
-    rows: Rows, posterior: Posterior, rng: np.random.Generator, sharpness: Sequence[float]
-) -> list[np.ndarray]:
-    """Every cell of all views on given rows, at random given what is seen of the rows; in the model's units.
+    rows: Rows, posterior: Posterior, rngs: Sequence[np.random.Generator], sharpness: Sequence[float]
+) -> Iterator[list[np.ndarray]]:
+    """Every cell of all views on given rows, at random given what is seen of the rows, in the model's units; once with
+    each generator.
 
-    W, b and tau are drawn once for all rows, z for each, then x and what is observed of it: cells of different rows
-    vary together as their parameters do, which pooled analyses of several draws need.
+    In a draw W, b and tau are drawn once for all rows, z for each, then x and what is observed of it: cells of
+    different rows vary together as their parameters do, which pooled analyses of several draws need. q(z) is found
+    once, and z of all draws kept, (N, K) each; their cells, of which there are many more, come one draw at a time.
     """
-    views = [DrawnView(view, c, rng) for view, c in zip(posterior.views, sharpness)]
-    z_noise = rng.standard_normal((rows.n_rows, posterior.views[0].w_mean.shape[1]))
-    x = [rng.standard_normal((rows.n_rows, len(view.b))) for view in views]  # whatever blocks the rows are in
+    k, specs = posterior.views[0].w_mean.shape[1], rows.spec.views
+    all_z = [rng.standard_normal((rows.n_rows, k)) for rng in rngs]  # first noise, whatever blocks the rows are in
+    offsets = np.zeros((len(specs), rows.n_rows, 1))
     for part in settled(rows.infer(posterior)):
-        places = part.rows
-        z = to_numpy(part.z_mean) + (to_numpy(z_root(part.z_cov)) @ z_noise[places][:, :, None])[:, :, 0]
-        for own, view, offset in zip(x, views, part.offsets):
-            own[places] = view.x(z, own[places]) + (0.0 if offset is None else to_numpy(offset))
-    return [view_spec.likelihood.draw(own, rng) for view_spec, own in zip(rows.spec.views, x)]
+        places, mean, root = part.rows, to_numpy(part.z_mean), to_numpy(z_root(part.z_cov))
+        for z in all_z:
+            z[places] = mean + (root @ z[places][:, :, None])[:, :, 0]
+        for own, offset in zip(offsets, part.offsets):
+            own[places] = 0.0 if offset is None else to_numpy(offset)
+    for z, rng in zip(all_z, rngs):
+        each = zip(specs, posterior.views, sharpness, offsets)
+        yield [own.likelihood.draw(draw_x(view, c, z, rng) + offset, rng) for own, view, c, offset in each]
 
 
 def z_root(cov: Array) -> Array:
@@ -80,18 +85,15 @@ def z_root(cov: Array) -> Array:
     return array_namespace(cov).linalg.cholesky(cov)
 
 
-class DrawnView:
-    """W, b and tau of a view, drawn once; W and b count `sharpness` times."""
-
-    def __init__(self, view: ViewPosterior, sharpness: float, rng: np.random.Generator) -> None:
-        self.w = sharpness * (view.w_mean + draw_deviations(view, rng))
-        self.b = sharpness * (view.b_mean + np.sqrt(view.b_var) * rng.standard_normal(view.b_mean.shape))
-        tau = view.tau.value if isinstance(view.tau, Fixed) else rng.standard_gamma(view.tau.shape) / view.tau.rate
-        self.noise_std = 1 / np.sqrt(tau)
-
-    def x(self, z: np.ndarray, noise: np.ndarray) -> np.ndarray:
-        """x of rows, given z and standard normal noise."""
-        return z @ self.w.T + self.b + self.noise_std * noise
+def draw_x(view: ViewPosterior, sharpness: float, z: np.ndarray, rng: np.random.Generator) -> np.ndarray:
+    """x of a view on rows of given z, (N, D); W, b and tau are drawn once, and W and b count `sharpness` times."""
+    w = sharpness * (view.w_mean + draw_deviations(view, rng))
+    b = sharpness * (view.b_mean + np.sqrt(view.b_var) * rng.standard_normal(view.b_mean.shape))
+    tau = view.tau.value if isinstance(view.tau, Fixed) else rng.standard_gamma(view.tau.shape) / view.tau.rate
+    x = rng.standard_normal((len(z), len(b)))
+    x /= np.sqrt(tau)
+    x += z @ w.T + b
+    return x
 
 
 def draw_deviations(view: ViewPosterior, rng: np.random.Generator) -> np.ndarray:

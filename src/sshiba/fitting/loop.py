@@ -12,7 +12,7 @@ from ..core.evidence import is_derived, log_evidence
 from ..core.momentum import plain_sweeps
 from ..core.scratch import RowsLostError
 from ..core.state import Posterior
-from ..engines.protocol import Rows
+from ..engines.protocol import SETTLING, Rows
 from .budget import Budget, FitOptions
 from .size import prune, try_other_size
 from .sweep import State, sweep
@@ -20,7 +20,6 @@ from .sweep import State, sweep
 HOLD_X = 10  # sweeps in which W learns from the first, confident q(x)
 WARM_UP = 20  # plain sweeps before the first rotation; earlier ones prune too much
 FIRST_TRIAL = 1000.0  # times tol: the rise per sweep at which a smaller model is first tried
-SETTLING = 50  # rounds in which q(x) of a run that goes on is found again
 NEARLY = 5  # the same where the globals are those of another fit, and will move
 LONGEST_WAIT = 16  # sweeps between two rotations
 WORTHWHILE = 0.1  # of the rise of a sweep: a rotation that gains less is done more rarely

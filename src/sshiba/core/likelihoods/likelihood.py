@@ -131,7 +131,7 @@ class Likelihood(ABC):
         x: Array,
         y: Array,
         xi: Array | None,
-        told: Array,
+        leverage: Array,
         seen: Array | None,
         tau: Array,
         weight: float,
@@ -139,8 +139,8 @@ class Likelihood(ABC):
     ) -> RowUpdate:
         """q(x) of the cells of a row together, given the present means x, and y there.
 
-        `told` (r, D, D) is how far y moves with x; `seen` (n, D) says which cells there are, None: all; `weight` is
-        that of the view. `each`: a covariance for each row, or their sum.
+        `leverage` (r, D, D) is how far y moves with x, on the diagonal with the cell's own; `seen` (n, D) says which
+        cells there are, None: all; `weight` is that of the view. `each`: a covariance for each row, or their sum.
         """
         raise NotImplementedError
 

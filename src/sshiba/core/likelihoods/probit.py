@@ -46,7 +46,7 @@ class MultinomialProbit(Likelihood):
         x: Array,
         y: Array,
         xi: Array | None,
-        told: Array,
+        leverage: Array,
         seen: Array | None,
         tau: Array,
         weight: float,
@@ -56,12 +56,12 @@ class MultinomialProbit(Likelihood):
         1 with c their mean. The label says nothing about c, which stays normal given x⊥; q(x⊥) is N(m, I/p) cut to the
         cone, with one precision p for all directions.
 
-        P = I − `told` (of one of several copies) is the precision, J = I − 11ᵀ/C, p_c = 1ᵀP1 the precision of c. Given
-        x⊥, c moves by k·x⊥, k = −JP1/p_c. Without c the precision of x⊥ is P⊥ = JPJ − JP11ᵀPJ/p_c, of which p is the
-        mean eigenvalue, and at least half of the largest (bounded by row sums, and by 1), so that the step in m does
-        not go too far.
+        P = I − `leverage` (of one of several copies) is the precision, J = I − 11ᵀ/C, p_c = 1ᵀP1 the precision of c.
+        Given x⊥, c moves by k·x⊥, k = −JP1/p_c. Without c the precision of x⊥ is P⊥ = JPJ − JP11ᵀPJ/p_c, of which p is
+        the mean eigenvalue, and at least half of the largest (bounded by row sums, and by 1), so that the step in m
+        does not go too far.
         """
-        precision = eye(y.shape[1], y) - told / max(1.0, weight)
+        precision = eye(y.shape[1], y) - leverage / max(1.0, weight)
         return RowUpdate(*update_rows(target, x, y, precision, each))
 
     def infer_own_rows(

@@ -362,10 +362,10 @@ def _own_rows(
     for number, row in enumerate(places):
         for j in range(n_classes):
             for i in range(j + 1):
-                told = 0.0
+                leverage = 0.0
                 for k in range(w.shape[1]):
-                    told += gain[row, j, k] * w[i, k]
-                P[i, j] = P[j, i] = (1.0 if i == j else 0.0) - told
+                    leverage += gain[row, j, k] * w[i, k]
+                P[i, j] = P[j, i] = (1.0 if i == j else 0.0) - leverage
         bound[number] = _row(target[row], x[row], y[row], P, mean[row], cov[row], grid, table, room)
     return mean, cov, bound
 

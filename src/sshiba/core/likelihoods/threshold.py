@@ -101,7 +101,7 @@ class ThresholdTogether(Threshold):
         x: Array,
         y: Array,
         xi: Array | None,
-        told: Array,
+        leverage: Array,
         seen: Array | None,
         tau: Array,
         weight: float,
@@ -112,8 +112,8 @@ class ThresholdTogether(Threshold):
         s, root = 2 * xp.astype(target, y.dtype, copy=False) - 1, xp.sqrt(tau)
         if seen is not None:
             s = xp.where(seen, s, 0.0)
-            told = xp.where(seen[:, :, None] & seen[:, None, :], told, 0.0)
+            leverage = xp.where(seen[:, :, None] & seen[:, None, :], leverage, 0.0)
         xi = xp.zeros_like(y) if xi is None else xi
-        mean, cov, bound, xi = update_rows(s, x * root, y * root, xi, told, weight, each)
+        mean, cov, bound, xi = update_rows(s, x * root, y * root, xi, leverage, weight, each)
         n_seen = xp.sum(xp.astype(s != 0, y.dtype), axis=1)
         return RowUpdate(mean / root, cov * max(1.0, weight) / tau, bound - 0.5 * n_seen * xp.log(tau), xi)

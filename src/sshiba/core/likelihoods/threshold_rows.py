@@ -5,11 +5,11 @@
 given z is N(a, 1), a = <w>·z + <b>, cut to the side of its label. What x adds to the bound is then E log Φ(s a), with
 a normal and s = ±1.
 
-H says how far y moves with x (`told`), P = I − H is the precision of the cells with z integrated out, and u the weight
-of the view. All other views say a ~ N(a0, M), M = (P⁻¹ − I)/u. The best q has a covariance (M⁻¹ + uC)⁻¹ of a, with C =
-diag(c), and the mean a0 + u M e, where e = E[s ρ(s a)] and c = E[ρ(ρ + s a)] = −de/d<a> are those of each cell; ρ =
-φ/Φ. Newton's method finds it: with r = e + c<a>, c and r of all cells (their sites) go to those of the present <a> and
-Var(a), and
+H says how far y moves with x (`leverage`), P = I − H is the precision of the cells with z integrated out, and u the
+weight of the view. All other views say a ~ N(a0, M), M = (P⁻¹ − I)/u. The best q has a covariance (M⁻¹ + uC)⁻¹ of a,
+with C = diag(c), and the mean a0 + u M e, where e = E[s ρ(s a)] and c = E[ρ(ρ + s a)] = −de/d<a> are those of each
+cell; ρ = φ/Φ. Newton's method finds it: with r = e + c<a>, c and r of all cells (their sites) go to those of the
+present <a> and Var(a), and
 
     e = (I + u C M)⁻¹ (r − C a0).
 
@@ -62,15 +62,15 @@ def expectations(s: Array, mean: Array, var: Array) -> tuple[Array, Array, Array
 
 
 def update_rows(
-    s: Array, x: Array, y: Array, v: Array, told: Array, weight: float, each: bool
+    s: Array, x: Array, y: Array, v: Array, leverage: Array, weight: float, each: bool
 ) -> tuple[Array, Array, Array, Array]:
     """<x>, Cov(x) (of each row, or their sum), the bound of each row and the variances of a; from the present <x>, y
     and v.
 
-    `s` is 0 where a cell is not seen, and `told` is H, with rows and columns of 0 there.
+    `s` is 0 where a cell is not seen, and `leverage` is H, with rows and columns of 0 there.
     """
     xp = array_namespace(y)
-    inverse, logdet = inverse_positive(eye(y.shape[1], y) - told)
+    inverse, logdet = inverse_positive(eye(y.shape[1], y) - leverage)
     M = (inverse - eye(y.shape[1], y)) / weight
     fast = compiled() if is_numpy_array(y) else None
     e, c, mean, cov_a, log_phi, lost = (best_sites if fast is None else fast.best_sites)(s, x, y, v, M, weight)
