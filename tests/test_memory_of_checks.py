@@ -7,14 +7,17 @@ import sys
 import tracemalloc
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pandas as pd
 import pytest
 
-from sshiba import SSHIBA
+from sshiba import SSHIBA, Real, load
 from sshiba.data.parquet_groups import group_batches
 from sshiba.data.sampling import draw_sample
+from sshiba.evaluate import check
+from sshiba.fitted import reader
 
 MB = 10**6
 # In a process of its own: first on a few rows, so that what is imported and compiled is there; then the file.
@@ -143,3 +146,30 @@ def test_rows_are_drawn_from_small_parts(tmp_path: Path) -> None:
     path = tmp_path / "x.npy"
     np.save(path, numbers(60_000, 100))  # 48 MB
     assert traced(lambda: draw_sample({"x": str(path)}, max_memory="64MB")) < 16 * MB
+
+
+@pytest.mark.filterwarnings("ignore:The bound still rose")
+def test_answers_work_within_what_the_model_may_use_now(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Of a fit and of refits it was any; a file does not say what another machine has."""
+    asked: set[float] = set()
+    own = reader.make_rows
+
+    def noted(*given: Any, max_memory: float, **options: Any) -> Any:
+        asked.add(max_memory)
+        return own(*given, max_memory=max_memory, **options)
+
+    def limits(job: Callable[[], object]) -> set[float]:
+        asked.clear()
+        job()
+        return set(asked)
+
+    monkeypatch.setattr(reader, "make_rows", noted)
+    views = {"x": np.exp(numbers(60, 4)), "y": numbers(60, 3)}
+    types = {"x": Real(margin="log")}
+    model = SSHIBA(2, types, search=None, random_state=0, max_iter=2, max_memory="80MB").fit(views)
+    assert limits(lambda: model.predict({"x": views["x"]}, "y")) == {80 * MB}
+    assert limits(lambda: check(model, views)) == {80 * MB}
+    model.save(tmp_path / "m.sshiba")
+    again = load(tmp_path / "m.sshiba")
+    assert limits(lambda: again.transform(views)) == {np.inf}
+    assert limits(lambda: again.set_params(max_memory="90MB").score(views)) == {90 * MB}

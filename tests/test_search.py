@@ -249,7 +249,7 @@ def test_ctrl_c_while_searching_ends_the_fit(when: str, monkeypatch: pytest.Monk
     data, spec = spec_of(mixed())
     options = fit_options(SSHIBA(), read_training(mixed(), None, "float64")[0], 0.0)
     candidates, seed = [Candidate(), Candidate(ALL_PRIORS, "all")], np.random.SeedSequence(0)
-    fits = ShortFits(options, watch=press if when == "fitting" else None, stop_requests=stops)
+    fits = ShortFits(options, 1e-5, watch=press if when == "fitting" else None, stop_requests=stops)
     with pytest.raises(KeyboardInterrupt):
         search.run_search(candidates, data, lambda _: spec, 3, fits, seed)
 

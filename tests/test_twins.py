@@ -20,6 +20,7 @@ from sshiba.data.twins import Twin, learn_twin, twin_of
 from sshiba.fitted import kernel_choice, short_fits
 from sshiba.fitted.answers import Answers
 from sshiba.fitted.candidates import Candidate
+from sshiba.fitted.describe import views_table
 from sshiba.fitted.hidden_cells import ask, hide_in_turn
 
 RNG = np.random.default_rng(0)
@@ -118,6 +119,70 @@ def test_chunks_make_the_same_twin_as_all_rows() -> None:
     assert isinstance(late, StreamedView)
     np.testing.assert_allclose(late.gathered().target, twin.of(view).target, atol=1e-12)
     np.testing.assert_allclose(late.take(np.array([7, 3])).target, twin.of(view).target[[7, 3]], atol=1e-12)
+    holes = CodedView(np.hstack([X, X]), None).without_column(0)  # a sixth of each row
+    wide = learn_twin("rbf", None, 10, CodedView(np.hstack([X, X]), None), 60, 1.0, 100.0)
+    assert wide is not None
+    for least_seen, seen in ((0.75, True), (1.0, False)):
+        found = twin_of(wide, holes, limit=1.0, least_seen=least_seen).take(np.arange(60)).observed_rows
+        assert (found == seen).all()
+
+
+def without_rows(x: np.ndarray, absent: slice) -> np.ndarray:
+    found = x.copy()
+    found[absent] = np.nan
+    return found
+
+
+def test_rows_without_the_view_have_no_kernel_features(model: SSHIBA) -> None:
+    """They were counted, in the number of cells, and so in `tol`, and in the table of views."""
+    with pytest.warns(ConvergenceWarning):
+        half = fitted(without_rows(X, slice(30)))
+    schema, twin = half.fitted_.schema, half.fitted_.schema.twins["x"]
+    assert twin.n_seen == 30
+    assert schema.n_observed == 30 * 3 + 60 * 2 + 30 * twin.width
+    shares = views_table(half.fitted_).set_index("view")["missing"]
+    assert shares["x (rbf)"] == shares["x"] == 0.5
+    assert model.fitted_.schema.twins["x"].n_seen == 60
+
+
+@pytest.mark.parametrize("search", [None, "auto"])
+@pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
+def test_views_with_a_kernel_may_be_seen_on_other_rows(search: str | None) -> None:
+    """Each has rows to learn from; no row has both, so that nothing can be compared."""
+    views = {"x": without_rows(X, slice(30)), "z": without_rows(X[:, :2], slice(30, 60)), "y": Y}
+    kernel = Real(kernel="rbf", landmarks=10)
+    model = SSHIBA(views={"x": kernel, "z": kernel}, search=search, max_iter=3, random_state=0).fit(views)
+    assert [twin.n_seen for twin in model.fitted_.schema.twins.values()] == [30, 30]
+    assert {twin.precision for twin in model.fitted_.schema.twins.values()} == {kernel_choice.UNCOMPARED[1]}
+
+
+@pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
+def test_a_kernel_that_some_fold_could_not_learn_is_not_compared() -> None:
+    """It was refused, where search=None took it."""
+    few = np.hstack([X, X])
+    few[2:, :3] = np.nan  # two rows are complete, and others half
+    model = fitted(few, search="auto", max_iter=3)
+    assert model.fitted_.schema.twins["x"].precision == kernel_choice.UNCOMPARED[1]
+    with pytest.raises(ValueError, match="a kernel needs rows of which most cells are seen"):
+        fitted(np.where(np.arange(60)[:, None] == 0, np.nan, few), search="auto")
+
+
+@pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
+def test_short_fits_for_kernels_end_by_the_rows_they_are_fitted_to(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Of many rows a few are compared: the bound of these ended by the tolerance of all."""
+    asked: list[tuple[int, float]] = []
+    own = short_fits.run
+
+    def noted(rows: Any, start: Any, options: Any, *more: Any, **named: Any) -> Any:
+        asked.append((rows.n_rows, options.tol))
+        return own(rows, start, options, *more, **named)
+
+    monkeypatch.setattr(short_fits, "run", noted)
+    monkeypatch.setattr(short_fits, "SHORT", 2)
+    monkeypatch.setattr(kernel_choice, "COMPARED_ROWS", 40)
+    fitted(search=[Candidate(keep="all")], max_iter=2)
+    assert {n for n, _ in asked} == {30}
+    np.testing.assert_allclose([tol for _, tol in asked], short_fits.SHORT_TOL * 30 * 5)
 
 
 @pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")

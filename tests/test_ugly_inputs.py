@@ -288,7 +288,7 @@ def test_short_fits_and_kernels_are_part_of_max_time(monkeypatch: pytest.MonkeyP
     fit(views, views={"x": Real(kernel="rbf", landmarks=5)}, max_time=6000.0, search=several)
     when, until = np.transpose(calls["short"])
     is_kernel = when < search_began[0]
-    for own, share in ((is_kernel, kernel_choice.TIME_SHARE), (~is_kernel, search.TIME_SHARE)):
+    for own, share in ((is_kernel, kernel_choice.KERNEL_SHARE), (~is_kernel, search.SEARCH_SHARE)):
         assert own.sum() > 1
         assert np.ptp(until[own]) < 0.5 * np.ptp(when[own])
         assert (until[own] - when[own] <= share * 6000).all()

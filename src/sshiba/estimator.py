@@ -111,7 +111,8 @@ class SSHIBA(BaseEstimator):
     max_memory : str or float, optional
         What the fit may take of memory, beyond what the process has already: "4GB", "500MiB" or 4e9; by default 60 %
         of what the machine has free. Views that do not fit are read again in each sweep, and q(x) of labels goes to a
-        scratch file.
+        scratch file. Where it is given, answers work within it, too. It is not saved with a model, which may be asked
+        on another machine: `load(path).set_params(max_memory="4GB")`.
     verbose : int
         1 shows a progress bar.
 
@@ -348,7 +349,7 @@ class SSHIBA(BaseEstimator):
         Covariates, where the model has any, are given as in `fit`; with covariates="mean", here and in all answers,
         those that are not given are taken at their mean.
         """
-        return Answers(fitted_of(self)).transform(views, return_std, covariates)
+        return Answers.of(self).transform(views, return_std, covariates)
 
     def fit_transform(self, views: Any, y: None = None) -> Any:
         """Fit, and return the factors of the training rows as `transform` does."""
@@ -396,7 +397,7 @@ class SSHIBA(BaseEstimator):
         a tuple of that, standard deviations, quantiles and interval, as far as they are asked for.
         """
         asked = Asked.of(return_std, quantiles, interval)
-        return Answers(fitted_of(self)).predict(views, target, asked, use_target, covariates)
+        return Answers.of(self).predict(views, target, asked, use_target, covariates)
 
     def predict_proba(self, views: Any, target: Any, use_target: bool = False, covariates: str | None = None) -> Any:
         """Binary: p(t = 1), (n, D). Categorical: probabilities over `classes_[target]`, (n, C).
@@ -406,7 +407,7 @@ class SSHIBA(BaseEstimator):
 
         `target`, `use_target` and `covariates` are as in `predict`.
         """
-        return Answers(fitted_of(self)).predict_proba(views, target, use_target, covariates)
+        return Answers.of(self).predict_proba(views, target, use_target, covariates)
 
     def impute(
         self,
@@ -439,7 +440,7 @@ class SSHIBA(BaseEstimator):
         polars and Arrow come back as such; MuData and AnnData as copies in which the holes of X are filled, and rows
         that a modality lacks are not added.
         """
-        answers, asked = Answers(fitted_of(self)), Asked.of(return_std, quantiles, interval)
+        answers, asked = Answers.of(self), Asked.of(return_std, quantiles, interval)
         if n_draws is None:
             return answers.impute(views, asked, beyond_limits, covariates)
         if asked != Asked() or beyond_limits:
@@ -456,22 +457,22 @@ class SSHIBA(BaseEstimator):
         by a vector of this length. `feature_relevance_` says which features the factors describe; this says
         which of them matter for the target.
         """
-        return Answers(fitted_of(self)).influence(target)
+        return Answers.of(self).influence(target)
 
     def score(self, views: Any, y: None = None, covariates: str | None = None) -> float:
         """Average over rows of a lower bound of log p(row), given its covariates, in nats and the user's units."""
-        return Answers(fitted_of(self)).score(views, covariates)
+        return Answers.of(self).score(views, covariates)
 
     def score_samples(self, views: Any, covariates: str | None = None) -> np.ndarray:
         """The same of each row, (n,)."""
-        return Answers(fitted_of(self)).score_samples(views, covariates)
+        return Answers.of(self).score_samples(views, covariates)
 
     def from_factors(self, z: Any) -> dict[str, Any]:
         """What rows with these factors, (n, K), are expected to hold: of each view means, or the most probable label.
 
         The inverse of `transform`; covariates are at their mean.
         """
-        return Answers(fitted_of(self)).from_factors(z)
+        return Answers.of(self).from_factors(z)
 
     def sample(self, n: int = 1, random_state: int | None = None, covariates: Any = None, *, views: Any = None) -> Any:
         """New rows from the posterior predictive: a dict of views; of one table a DataFrame, columns in its order.
@@ -483,7 +484,7 @@ class SSHIBA(BaseEstimator):
         cells as they are, missing ones and views that are not given drawn together from their distribution given
         all that is. Their covariates are among the views, and `covariates` is as in `transform`.
         """
-        answers = Answers(fitted_of(self))
+        answers = Answers.of(self)
         if views is None:
             return answers.sample(n, random_state, covariates)
         return answers.conditional_sample(views, n, random_state, covariates)

@@ -60,7 +60,6 @@ from .steps import (
     reading_of,
     say_absent,
     whole_labels,
-    within,
 )
 from .terminal import Once, PlainWords, describe, errors, plain_errors, say, show_warning
 
@@ -207,7 +206,7 @@ def impute(
             raise ValueError("say where the ends of the intervals go: --lower low.csv --upper high.csv.")
         for path in targets.distinct():
             check_target(path, force, filled_endings(data))
-        used = within(loaded(model, unseen), fitting.max_memory) if model else None
+        used = loaded(model, unseen, fitting.max_memory) if model else None
         learned = learned_reading(used) if used is not None else None
         given = open_data(data, how, learned, room_for_answers(fitting.max_memory))
         if used is not None:
@@ -255,7 +254,7 @@ def predict(
         if proba and (std or interval is not None):
             raise ValueError(f"choose one of --proba and {'--std' if std else '--interval'}.")
         check_target(out, force, ANSWERS)
-        used = within(loaded(model, unseen), max_memory)
+        used = loaded(model, unseen, max_memory)
         given, dialect = open_new(used, new, how, target, max_memory)
         check_growing(given, out)
         if proba:
@@ -292,7 +291,7 @@ def transform(
     """Write the factors of new rows."""
     with plainly():
         check_target(out, force, ANSWERS)
-        used = within(loaded(model, unseen), max_memory)
+        used = loaded(model, unseen, max_memory)
         given, dialect = open_new(used, new, how, max_memory=max_memory)
         check_growing(given, out)
         known = "mean" if at_mean else None

@@ -40,17 +40,10 @@ MEMORY = 3  # times the numbers themselves
 # ------------------------------------------------------------------------------------------------------ reading
 
 
-def loaded(path: str, unseen: str) -> SSHIBA:
-    """A model from its file; labels that it never saw are missing, or refused."""
-    model = load(path)
+def loaded(path: str, unseen: str, max_memory: str | None) -> SSHIBA:
+    """A model from its file, within what may be used; labels that it never saw are missing, or refused."""
+    model = load(path).set_params(max_memory=max_memory)
     model.fitted_ = replace(model.fitted_, schema=model.fitted_.schema.with_unseen(unseen))
-    return model
-
-
-def within(model: SSHIBA, max_memory: str | None) -> SSHIBA:
-    """A model whose answers keep to what may be used."""
-    if max_memory is not None:
-        model.fitted_ = replace(model.fitted_, settings={**model.fitted_.settings, "max_memory": max_memory})
     return model
 
 

@@ -11,7 +11,7 @@ import numpy as np
 from .likelihoods import Gaussian, Likelihood
 from .state import Gamma
 
-HELD = 1e3  # times the cells of a feature: the weight of a prior that holds its tau at 1, to a thousandth
+HELD_WEIGHT = 1e3  # times the cells of a feature: that of a prior which holds its tau at 1, to a thousandth
 KNOWN_PRECISION = 1e6  # of a covariate: it is known to a thousandth of its deviation
 LEAST_FLOOR = 1e-7  # of a feature's variance: residuals below it are rounding, and tau would follow that
 
@@ -159,7 +159,7 @@ def view_spec(
     share = max(priors.noise_floor, LEAST_FLOOR) if likelihood.numbers else 0.0
     floor = share * variance * n_observed / 2
     held = np.zeros(n_features, dtype=bool) if held is None else held
-    firm = HELD * np.asarray(n_observed, dtype=np.float64)
+    firm = HELD_WEIGHT * np.asarray(n_observed, dtype=np.float64)
     if noise == "feature":
         tau_prior = Gamma(np.where(held, firm, shape), np.where(held, firm, rate + floor))
     elif noise == "view" and held.all():

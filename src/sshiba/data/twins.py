@@ -95,16 +95,15 @@ class Twin:
 
     def of(self, view: CodedView, least_seen: float = LEAST_SEEN) -> CodedView:
         """The features of some rows, missing where less of the row is seen."""
-        observed = None if view.observed is None else enough_seen(view.observed, least_seen)[:, None]
-        values, n = row_values(view), view.n_rows
+        seen, values, n = has_features(view, least_seen), row_values(view), view.n_rows
         step = max(1, CHUNK_CELLS // max(len(self.landmarks), 1))
         parts = [self.features(values[start : start + step]) for start in range(0, max(n, 1), step)]
         xp = array_namespace(parts[0])
         target = xp.astype(parts[0] if len(parts) == 1 else xp.concat(parts), getattr(xp, view.dtype))
-        if observed is None or observed.all():
+        if seen.all():
             return CodedView(target, None)
-        target[np.flatnonzero(~observed[:, 0])] = 0
-        return CodedView(target, observed)
+        target[np.flatnonzero(~seen)] = 0
+        return CodedView(target, seen[:, None])
 
     def features(self, values: Any) -> Any:
         """Those of rows (n, D) without holes, (n, m)."""
@@ -135,9 +134,16 @@ class Twin:
         return found
 
 
-def enough_seen(observed: np.ndarray, least: float) -> np.ndarray:
-    """Of which rows at least this share of cells is seen, (n,) bool."""
-    return np.asarray(observed.mean(axis=1) >= least)
+def has_features(view: CodedView, least_seen: float = LEAST_SEEN) -> np.ndarray:
+    """Of which rows of a view enough is seen for kernel features, (n,) bool."""
+    if view.observed is None:
+        return np.ones(view.n_rows, dtype=bool)
+    return np.asarray(view.observed.mean(axis=1) >= least_seen)
+
+
+def can_learn(view: CodedView) -> bool:
+    """Are there rows between which distances can be taken?"""
+    return int(has_features(view).sum()) >= 2
 
 
 def gaussian(values: Any, landmarks: Any, gamma: float) -> Any:
@@ -173,12 +179,12 @@ def learn_twin(
 
     `multiple` is of the median distance between landmarks, where the kernel has a width that is not given.
     """
+    if not can_learn(rows):
+        return None
     values = row_values(rows)
     if rows.observed is not None:  # rows without holes are the first to be landmarks
         order = np.argsort(~rows.observed.all(axis=1), kind="stable")
-        values = values[order][enough_seen(rows.observed, LEAST_SEEN)[order]]
-    if len(values) < 2:
-        return None
+        values = values[order][has_features(rows)[order]]
     landmarks = values[: min(n_landmarks, len(values))]
     known = dict(params or {})
     if has_width(kernel, params):
@@ -215,7 +221,7 @@ def twin_of(twin: Twin, view: AnyView, limit: float = np.inf, least_seen: float 
         return twin.of(view, least_seen)
 
     def read_rows(start: int, stop: int) -> CodedView:
-        return twin.of(view.read(slice(start, stop)))
+        return twin.of(view.read(slice(start, stop)), least_seen)
 
     empty = twin.of(view.read(slice(0, 0)) if isinstance(view, CodedView) else view.empty)
     chunk_bytes = 2**26 if isinstance(view, CodedView) else view.chunk_bytes
@@ -228,14 +234,14 @@ def twin_of(twin: Twin, view: AnyView, limit: float = np.inf, least_seen: float 
     def there(start: int, stop: int) -> Any:
         import dask
 
-        return dask.delayed(features_of)(parts.there(start, stop), twin)
+        return dask.delayed(features_of)(parts.there(start, stop), twin, least_seen)
 
     def fetch(places: np.ndarray) -> CodedView:
-        return twin.of(parts.fetch(places))
+        return twin.of(parts.fetch(places), least_seen)
 
     own = {f.name: getattr(whole, f.name) for f in fields(StreamedView)}
     return PartedView(**own, there=there, fetch=fetch, edges=parts.edges)
 
 
-def features_of(view: CodedView, twin: Twin) -> CodedView:
-    return twin.of(view)
+def features_of(view: CodedView, twin: Twin, least_seen: float) -> CodedView:
+    return twin.of(view, least_seen)

@@ -28,7 +28,7 @@ def on_margins(fitted: Any, shown: Any, name: str, truth: np.ndarray) -> OnMargi
     coding = fit.schema.codings[name]
     if not coding.margins:
         return None
-    mean, std = Answers(fit).normal_predictions(shown, name)
+    mean, std = Answers.of(fitted).normal_predictions(shown, name)
     mean, std = coding.centre + coding.scale * mean, coding.scale * std
     error, slope = np.empty(truth.shape), np.full(truth.shape, np.nan)
     for d, margin in enumerate(coding.margins):

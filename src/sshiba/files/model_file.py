@@ -20,7 +20,6 @@ from safetensors import SafetensorError
 from safetensors.numpy import load as load_arrays
 from safetensors.numpy import save as save_arrays
 
-from ..core.machine import memory_limit
 from ..core.spec import Priors
 from ..core.state import ColumnGroups, Fixed, Gamma, Posterior, ViewPosterior, WeightCovariance
 from ..data.coding import Coding
@@ -284,7 +283,6 @@ def pack_settings(settings: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def unpack_settings(stored: Mapping[str, Any]) -> dict[str, Any]:
-    memory_limit(stored.get("max_memory"))  # refuses what is none
     priors, search, covariates = stored["priors"], stored["search"], stored.get("covariates")
     return {
         **stored,

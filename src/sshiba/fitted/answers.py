@@ -246,7 +246,8 @@ class Answers(RowReader):
     def for_new_rows(self) -> Answers:
         """The same without what is known of the training rows, to be sent to other machines."""
         fit = self.fit
-        return Answers(replace(fit, index=fit.index[:0], factors=fit.factors[:0], factors_std=fit.factors_std[:0]))
+        few = replace(fit, index=fit.index[:0], factors=fit.factors[:0], factors_std=fit.factors_std[:0])
+        return replace(self, fit=few)
 
     def score(self, views: Any, covariates: str | None = None) -> float:
         partitions, ask = in_partitions(views), partial(self._score, covariates=covariates)

@@ -5,7 +5,6 @@ from __future__ import annotations
 import platform
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
-from math import inf
 from typing import Any
 
 import numpy as np
@@ -15,7 +14,6 @@ import sklearn
 from sklearn.utils.validation import check_is_fitted
 
 from ..core.explained import order_factors
-from ..core.machine import memory_limit
 from ..core.scratch import RowsLostError
 from ..core.spec import ModelSpec
 from ..core.state import Posterior
@@ -50,7 +48,7 @@ class Fitted:
     converged: bool
     restarts: tuple[Restart, ...]
     provenance: dict[str, str]
-    settings: dict[str, Any]  # of the estimator at the fit, all but views and callback
+    settings: dict[str, Any]  # of the estimator at the fit, all but views, callback and max_memory
     choice: Candidate  # the priors, and which factors were to be kept
     groups: np.ndarray | None = None  # (N,): the group of samples of each training row, -1: none
     r2_by_group: np.ndarray | None = None  # (S, K + 1, M): the same within each group, beside its intercept
@@ -65,12 +63,6 @@ class Fitted:
     def dtype(self) -> str:
         """The precision in which real views are stored."""
         return self.settings["dtype"]
-
-    @property
-    def memory_limit(self) -> float:
-        """Bytes that answers may work with; any where the user did not say, so that they are the same everywhere."""
-        given = self.settings.get("max_memory")
-        return inf if given is None else memory_limit(given)
 
     @property
     def factor_names(self) -> list[str]:

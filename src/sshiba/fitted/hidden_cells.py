@@ -27,12 +27,12 @@ from .inference import predict_views
 from .short_fits import ShortFits
 
 TEST_SHARE, MOST_TEST_ROWS = 0.25, 1000  # of the rows, in each fold
-ENOUGH_ROWS, MOST_FOLDS = 150, 4  # folds until so many rows are tested, where a sweep takes milliseconds; else one
+ENOUGH_TESTED, MOST_FOLDS = 150, 4  # folds until so many rows are tested, where a sweep takes milliseconds; else one
 FEW_OPERATIONS = 5e7  # of such a sweep
 N_GROUPS = 3  # of columns that are no labels, hidden in turn
 LEAST_HIDDEN = 15  # cells of a view: fewer tell nothing
 SMALLEST = 1e-12  # a mean squared error is taken to be at least this
-ROUGH_Z = 1e-3  # change of a factor at which the inference of rows ends
+JUDGED_Z_TOL = 1e-3  # change of a factor at which the inference of rows ends
 
 
 # (the user's views, places of those whose holes are asked for) -> all views of the model
@@ -67,7 +67,7 @@ def make_folds(
     n_rows = len(data[0].target)
     n_test = min(int(TEST_SHARE * n_rows), MOST_TEST_ROWS)
     cheap = n_operations(data, spec, n_components) < FEW_OPERATIONS
-    n_folds = min(-(-ENOUGH_ROWS // max(n_test, 1)), MOST_FOLDS) if cheap else 1
+    n_folds = min(-(-ENOUGH_TESTED // max(n_test, 1)), MOST_FOLDS) if cheap else 1
     order = rng.permutation(n_rows)
     parts = [order[i * n_test : (i + 1) * n_test] for i in range(n_folds)]
     return [make_fold(data, part, spec, rng, kernels) for part in parts]
@@ -142,12 +142,13 @@ Losses = dict[int, np.ndarray]  # of each view that is judged, (n, D times quest
 def judge(posterior: Posterior, spec: ModelSpec, fold: Fold, fits: ShortFits, add_twins: AddTwins = no_twins) -> Losses:
     """How far the predictions of hidden cells are from what they were; it may end between two questions, as `fits`."""
     losses: dict[int, list[np.ndarray]] = {}
+    sharpness = (1.0,) * len(spec.views)
     for question in fold.questions:
         shown, k = add_twins(question.shown, question.hidden), posterior.n_components
         rows = make_rows(shown, spec, k, engine="memory", max_memory=fits.max_memory)
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", ConvergenceWarning)  # these rows are nobody's
-            predicted = predict_views(rows, posterior, list(question.hidden), (1.0,) * len(spec.views), ROUGH_Z, True)
+            predicted = predict_views(rows, posterior, list(question.hidden), sharpness, JUDGED_Z_TOL, True)
         fits.check()
         for i, hidden in question.hidden.items():
             found = spec.views[i].likelihood.losses(fold.test[i].target, *predicted[i])

@@ -16,7 +16,7 @@ from ..core.coded import CodedView
 from ..core.spec import ModelSpec, Priors
 from ..core.streamed import AnyView
 from ..data.schema import Schema
-from ..data.twins import LEAST_SEEN, SAMPLE, TwinOptions, enough_seen, has_width, learn_twin
+from ..data.twins import SAMPLE, TwinOptions, can_learn, has_features, has_width, learn_twin
 from .candidates import Candidate
 from .hidden_cells import LEAST_HIDDEN, TEST_SHARE, Fold, Losses, joined, judge, make_fold, score
 from .short_fits import OutOfTimeError, ShortFits
@@ -26,8 +26,8 @@ PRECISIONS = (1.0, 10.0, 100.0, 1e3, 1e4, 1e5)  # of kernel features with a mean
 FIRST = (1.0, 100.0)  # where the comparison begins
 UNCOMPARED = (1.0, 1e3)  # where there is none
 COMPARED_ROWS = 1500  # at most
-ENOUGH_ROWS, FOLDS = 1000, 3  # with fewer rows so many folds, else one
-TIME_SHARE = 1 / 3  # of the time of the fit
+ONE_FOLD_ROWS, FOLDS = 1000, 3  # from so many rows on one fold, else so many
+KERNEL_SHARE = 1 / 3  # of the time of the fit
 GAIN = 0.002  # nats a cell by which a neighbour must be better
 
 
@@ -38,14 +38,14 @@ def kernel_views(schema: Schema) -> dict[str, TwinOptions]:
 
 
 def with_learned_twins(
-    schema: Schema, rows: Mapping[str, CodedView], n_rows: int, multiple: float, precision: float
+    schema: Schema, data: Mapping[str, AnyView], some: Mapping[str, CodedView], multiple: float, precision: float
 ) -> Schema:
-    """The schema with the twins of views with a kernel, learned from some rows in random order, of n_rows in all."""
+    """The schema with the twins of views with a kernel, each learned from some of its rows, in random order."""
     twins = {}
     for name, asked in kernel_views(schema).items():
-        own = rows[name]
-        share = 1.0 if own.observed is None else float(enough_seen(own.observed, LEAST_SEEN).mean())
-        n_seen = round(share * n_rows)
+        own = some[name]
+        share = has_features(own).sum() / max(own.observed_rows.sum(), 1)
+        n_seen = round(share * data[name].observed_rows.sum())
         twin = learn_twin(*asked, own, n_seen, multiple, precision)
         if twin is None:
             raise ValueError(f"view {name!r}: a kernel needs rows of which most cells are seen. Leave out kernel here.")
@@ -69,18 +69,20 @@ class KernelFits:
 def learn_twins(
     schema: Schema, data: Mapping[str, AnyView], seed: np.random.SeedSequence, fits: KernelFits | None
 ) -> Schema:
-    """The twins, with the width and the precision that predict other views best; None: without a comparison."""
-    names = list(kernel_views(schema))
-    n_rows, rng = data[names[0]].n_rows, np.random.default_rng(seed)
-    useful = np.flatnonzero(np.all([data[name].observed_rows for name in names], axis=0))
-    places = rng.permutation(useful)[:SAMPLE]
-    wanted = data if fits is not None else {name: data[name] for name in names}
-    rows = {name: view.take(places).to_host() for name, view in wanted.items()}
+    """The twins, with the width and the precision that predict other views best; None: without a comparison.
+
+    Each is learned from rows that have its view, and compared on rows that have the views of all.
+    """
+    rng = np.random.default_rng(seed)
+    observed = {name: data[name].observed_rows for name in kernel_views(schema)}
+    order = rng.permutation(len(next(iter(observed.values()))))
+    some = {name: data[name].take(order[own[order]][:SAMPLE]).to_host() for name, own in observed.items()}
+    common = order[np.all(list(observed.values()), axis=0)[order]][:COMPARED_ROWS]
     multiple, precision = UNCOMPARED
-    if fits is not None:
-        compared = {name: view.take(np.arange(min(COMPARED_ROWS, len(places)))) for name, view in rows.items()}
+    if fits is not None and len(common):
+        compared = {name: view.take(common).to_host() for name, view in data.items()}
         multiple, precision = best_pair(schema, compared, rng, fits)
-    return with_learned_twins(schema, rows, n_rows, multiple, precision)
+    return with_learned_twins(schema, data, some, multiple, precision)
 
 
 def best_pair(
@@ -89,10 +91,10 @@ def best_pair(
     """Of a width and a precision: from the middle on to the best neighbour, as long as one is better."""
     kernels = kernel_views(schema)
     widths = MULTIPLES if any(has_width(asked.kernel, asked.params) for asked in kernels.values()) else (1.0,)
-    folds = make_folds(schema, rows, rng)
+    folds = kernel_folds(schema, rows, rng)
     if folds is None:
         return UNCOMPARED
-    fits = replace(fits, short=fits.short.within(TIME_SHARE))
+    fits = replace(fits, short=fits.short.within(KERNEL_SHARE))
     found: dict[tuple[int, int], float] = {}
 
     def value(pair: tuple[int, int]) -> float:
@@ -114,26 +116,27 @@ def best_pair(
     return widths[here[0]], PRECISIONS[here[1]]
 
 
-def make_folds(schema: Schema, rows: dict[str, CodedView], rng: np.random.Generator) -> list[Fold] | None:
-    """Rows that are fitted and rows that judge; None where there is too little to judge by."""
+def kernel_folds(schema: Schema, rows: dict[str, CodedView], rng: np.random.Generator) -> list[Fold] | None:
+    """Rows that are fitted and rows that judge; None where there is too little to learn from, or to judge by."""
     data, n_rows = list(rows.values()), next(iter(rows.values())).n_rows
     places = [schema.place(name) for name in kernel_views(schema)]
     spec = schema.model_spec(n_rows, Candidate().priors, "exact")
     n_test = int(TEST_SHARE * n_rows)
-    n_folds = 1 if n_rows >= ENOUGH_ROWS else FOLDS
+    n_folds = 1 if n_rows >= ONE_FOLD_ROWS else FOLDS
     parts = [np.arange(i * n_test, (i + 1) * n_test) for i in range(n_folds)]  # the rows are in random order
     folds = [make_fold(data, part, spec, rng, places) for part in parts]
     enough = any(sum(fold.n_asked(i) for fold in folds) >= LEAST_HIDDEN for i in range(len(data)))
     seen = all(view.observed_rows.any() for fold in folds for view in fold.training)
-    return folds if enough and seen else None
+    learned = all(can_learn(fold.training[place]) for fold in folds for place in places)
+    return folds if enough and seen and learned else None
 
 
 def mean_score(schema: Schema, folds: Sequence[Fold], fits: KernelFits, multiple: float, precision: float) -> float:
     """Nats a hidden cell, the mean over views: larger is better."""
     losses: Losses = {}
     for fold in folds:
-        n_rows = fold.training[0].n_rows
-        own = with_learned_twins(schema, dict(zip(schema.types, fold.training)), n_rows, multiple, precision)
+        n_rows, training = fold.training[0].n_rows, dict(zip(schema.types, fold.training))
+        own = with_learned_twins(schema, training, training, multiple, precision)
 
         def make_spec(priors: Priors, own: Schema = own, n_rows: int = n_rows) -> ModelSpec:
             return own.model_spec(n_rows, priors, fits.short.missing)

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from math import inf
+from typing import Any, Self
 
 import numpy as np
 import pandas as pd
@@ -12,12 +13,13 @@ import pandas as pd
 from ..core.coded import CodedView
 from ..core.devices import device_or_host
 from ..core.likelihoods import Likelihood, Score
+from ..core.machine import memory_limit
 from ..core.sparse_rows import CentredSparse
 from ..core.spec import ModelSpec, ViewSpec
 from ..data.covariates import GROUPS
 from ..data.reading import new_views, read_new
 from ..engines import Rows, make_rows
-from .fitted import Fitted
+from .fitted import Fitted, FittedModel, fitted_of
 from .inference import predict_views
 from .residuals import score_of
 
@@ -27,6 +29,13 @@ class RowReader:
     """A fitted model, and the rows that it is asked about."""
 
     fit: Fitted
+    max_memory: float = inf  # bytes to work with
+
+    @classmethod
+    def of(cls, model: FittedModel) -> Self:
+        """Of an estimator within its `max_memory`; without one in any, so that answers are the same everywhere."""
+        given = getattr(model, "max_memory", None)
+        return cls(fitted_of(model), inf if given is None else memory_limit(given))
 
     def given(self, views: Any) -> Mapping[str, Any]:
         """What the user gives for new rows, as a dict of views."""
@@ -57,8 +66,7 @@ class RowReader:
         device = device_or_host(self.fit.settings["device"], data.values())
         shown = self.fit.schema.with_twins(data, asked=asked) if twins else data
         every = self._every_view(shown, spec, device.is_host)
-        limit = self.fit.memory_limit
-        return make_rows(every, spec, self.fit.n_components, engine="memory", device=device, max_memory=limit)
+        return make_rows(every, spec, self.fit.n_components, engine="memory", device=device, max_memory=self.max_memory)
 
     @staticmethod
     def _every_view(data: Mapping[str, Any], spec: ModelSpec, sparse: bool) -> list[CodedView]:

@@ -32,12 +32,11 @@ from .hidden_cells import (
 )
 from .short_fits import OutOfTimeError, ShortFits
 
-TIME_SHARE = 0.5  # of the time of the fit
+SEARCH_SHARE = 0.5  # of the time of the fit
 MARGIN = 0.002  # nats a cell by which a candidate with more factors must be better
 SURE, SURE_OF_ANY = 0.25, 3.0  # standard errors of the difference, the same; where the other has no factor at all
 CLEAR = 3.0  # standard errors by which a candidate that is worse than another so far is not tried on the next fold
 TIE = 0.001  # nats a cell by which one with no more factors must be better
-ROUGH = 3e-6  # nats a cell and sweep: the tolerance of these fits, or that of the fit itself where it is larger
 MOST_OPERATIONS = 2.5e8  # of a sweep, some 60 milliseconds: beyond it there is no search unless it is asked for
 
 
@@ -83,7 +82,7 @@ def run_search(
 
     A candidate that is clearly worse so far is not fitted to the next fold, nor is the last that is left.
     """
-    fits = fits.within(TIME_SHARE)
+    fits = fits.within(SEARCH_SHARE)
     spec, rng = make_spec(Priors()), np.random.default_rng(seed)
     folds = make_folds(data, spec, n_components, rng, kernels)
     judged = [i for i in spec.given if sum(fold.n_asked(i) for fold in folds) >= LEAST_HIDDEN]

@@ -19,6 +19,7 @@ from ..fitting.budget import FitOptions
 from ..fitting.loop import Progress, StartingPoint, run
 
 SHORT = 60  # sweeps
+SHORT_TOL = 4e-6  # nats a cell and sweep: the tolerance of these fits, or that of the fit itself where it is larger
 
 
 class OutOfTimeError(Exception):
@@ -30,6 +31,7 @@ class ShortFits:
     """How short fits are made, and until when."""
 
     options: FitOptions
+    tol: float  # nats a row and sweep, in place of that of the options, which is for all rows
     missing: str = "exact"
     engine: str = "auto"
     device: Device = HOST
@@ -65,7 +67,8 @@ class ShortFits:
         It starts from `near`, where a like one ended, or from the principal components.
         """
         limit = None if self.until == inf else self.until - time.perf_counter()
-        options = replace(self.options, max_iter=SHORT, trials=trials, max_time=limit)
+        tol = self.tol * data[0].n_rows
+        options = replace(self.options, max_iter=SHORT, tol=tol, trials=trials, max_time=limit)
         model, memory = (data, spec, n_components, self.missing, self.engine), self.max_memory
         rows = make_rows(*model, device=self.device, max_memory=memory)
         if near is None:

@@ -34,15 +34,15 @@ from .fitted import Fitted, make_fitted
 from .kernel_choice import KernelFits, kernel_views, learn_twins
 from .residuals import find_residual_shapes
 from .sample_groups import explained_by_group, labels_of
-from .search import MOST_OPERATIONS, ROUGH, Search, run_search
+from .search import MOST_OPERATIONS, Search, run_search
 from .sharpness import find_sharpness
-from .short_fits import SHORT, ShortFits
+from .short_fits import SHORT, SHORT_TOL, ShortFits
 
 logger = logging.getLogger("sshiba")
 
 MOST_COMPONENTS = 50  # where nothing else is said
 MANY_ROWS = 1000  # numbers of so many rows: a short fit to three quarters finds the factors of all
-ROUGH_Z = 1e-2  # change of a factor at which the inference of the training rows ends, once `max_time` is over
+LATE_Z_TOL = 1e-2  # change of a factor at which the inference of the training rows ends, once `max_time` is over
 AFTER_SHARE = 0.1  # of the time of a fit: the most that what follows the sweeps may take where time is limited
 
 
@@ -127,12 +127,13 @@ def short_fits(
     stop_requests: Sequence[int],
 ) -> ShortFits:
     """The short fits by which models are compared. They run here, even if the fit itself runs on a cluster."""
-    options = replace(fit_options(settings, schema, began), tol=max(settings.tol, ROUGH) * schema.n_observed)
+    options, tol = fit_options(settings, schema, began), max(settings.tol, SHORT_TOL)
+    of_a_row = tol * schema.n_observed / data[0].n_rows
     engine, device = settings.engine, device_of(settings, data)
     if engine == "dask":
         engine, device = "auto", device_or_host(settings.device, data)  # that of the workers need not be here
     where = (engine, device, memory_limit(settings.max_memory))
-    return ShortFits(options, settings.missing, *where, watch, stop_requests)
+    return ShortFits(options, of_a_row, settings.missing, *where, watch, stop_requests)
 
 
 def apart(root: np.random.SeedSequence, number: int) -> np.random.SeedSequence:
@@ -221,7 +222,7 @@ class Training:
             late = limit is not None and time.perf_counter() - self.began > limit
             exact_rows = None if as_transform else self._make_rows("exact")
             given = (self.index, self.stored, self.choice, self.search, self.earlier, exact_rows)
-            return make_fitted(self.schema, self.rows, restarts, *given, z_tol=ROUGH_Z if late else Z_TOL)
+            return make_fitted(self.schema, self.rows, restarts, *given, z_tol=LATE_Z_TOL if late else Z_TOL)
 
         def save(restarts: Restarts) -> None:
             assert saving is not None
