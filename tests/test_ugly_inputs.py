@@ -25,7 +25,11 @@ from samples import BITS, LABELS, NUMBERS, N, frame
 from sshiba import SSHIBA, ModelFileError, Real, load
 from sshiba.cli.terminal import Expectation
 from sshiba.core.likelihoods.poisson_predictive import moments
+from sshiba.data.arrow_tables import Arrow
 from sshiba.engines.protocol import Z_TOL
+from sshiba.files import tables
+from sshiba.files.formats import FileError
+from sshiba.files.reading_options import Reading
 from sshiba.files.writing import write
 from sshiba.fitted import fitted, kernel_choice, search, short_fits, training
 from sshiba.fitted.candidates import Candidate
@@ -357,3 +361,34 @@ def test_a_workbook_whose_parts_cannot_be_unpacked_is_refused(tmp_path: Path) ->
     done = sshiba("fit", "t.xlsx", "-o", "m.sshiba", cwd=tmp_path)
     assert done.returncode == 2
     assert "is no .xlsx file, or is damaged" in done.stderr.replace("\n", " ")
+
+
+def test_a_word_in_a_column_of_numbers_of_an_arrow_table_stays() -> None:
+    """Filled with numbers the column has two kinds of cells, which Arrow cannot hold."""
+    pyarrow = pytest.importorskip("pyarrow")
+    read = pd.DataFrame({"a": ["lo", None, "0.5"], "b": [0.1, 0.2, 0.3]})
+    filled = pd.DataFrame({"a": ["lo", 0.25, "0.5"], "b": [0.1, 0.2, 0.3]})
+    table = Arrow().filled(filled, pyarrow.table({name: read[name] for name in read}), read)
+    assert table.to_pydict() == {"a": ["lo", "0.25", "0.5"], "b": [0.1, 0.2, 0.3]}
+
+
+@pytest.mark.parametrize("header", ["{'descr': '<f8', \x1a'fortran_order': False, 'shape': (3,), }", "{'descr': ("])
+def test_a_damaged_header_of_an_array_is_refused(header: str, tmp_path: Path) -> None:
+    """On newer Pythons NumPy's reader ends in an error of its own."""
+    path = tmp_path / "x.npy"
+    path.write_bytes(b"\x93NUMPY\x01\x00" + len(header).to_bytes(2, "little") + header.encode() + bytes(24))
+    with pytest.raises(ValueError, match="damaged"):
+        fit({"x": str(path)})
+
+
+def test_a_table_that_asks_for_more_memory_than_there_is_is_refused(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def forged(*given: Any, **named: Any) -> None:
+        raise MemoryError("malloc of size 1880844493789993536 failed")
+
+    path = tmp_path / "x.feather"
+    path.write_bytes(b"ARROW1")
+    monkeypatch.setattr(pd, "read_feather", forged)
+    with pytest.raises(FileError, match="damaged, or needs more memory"):
+        tables.read(str(path), Reading())

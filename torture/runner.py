@@ -129,7 +129,7 @@ class Worker:
         """That of its seed, or that the process ended with it."""
         try:
             return self.pipe.recv()
-        except EOFError:
+        except (EOFError, ConnectionResetError):
             self.process.join()
             seconds = time.perf_counter() - self.began
             return Result(self.seed, FAILED, round(seconds, 3), f"the process ended: {self.process.exitcode}")

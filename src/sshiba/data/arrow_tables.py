@@ -37,7 +37,7 @@ class Arrow(FrameLibrary):
         if isinstance(table, pd.Series):
             return self.answer(table.to_frame(COLUMN)).column(COLUMN)
         named = not isinstance(table.index, pd.RangeIndex)
-        made = _pyarrow().Table.from_pandas(table.rename(columns=str), preserve_index=named)
+        made = _pyarrow().Table.from_pandas(_with_texts(table).rename(columns=str), preserve_index=named)
         return made if named else made.replace_schema_metadata(None)
 
     def filled(self, table: Table, given: Any, read: Any) -> Any:
@@ -50,6 +50,17 @@ class Arrow(FrameLibrary):
                 column = _restore(made.column(place), table[name], original.column(name), read[name])
                 made = made.set_column(place, name, column)
         return made if made.schema.metadata else made.replace_schema_metadata(original.schema.metadata)
+
+
+def _with_texts(table: pd.DataFrame) -> pd.DataFrame:
+    """Numbers beside texts as texts, too: such as what fills a column of a word that the model does not know."""
+    table = table.copy(deep=False)
+    for place in range(table.shape[1]):
+        column = table.iloc[:, place]
+        is_text = {isinstance(cell, str) for cell in column.dropna()} if column.dtype.kind == "O" else set()
+        if is_text == {True, False}:
+            table.isetitem(place, column.map(str, na_action="ignore").to_numpy())
+    return table
 
 
 def _is_table(value: Any) -> bool:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from itertools import accumulate
 from pathlib import Path
+from tokenize import TokenError
 from typing import Any
 
 import numpy as np
@@ -61,7 +62,7 @@ def path_source(given: str | Path, name: str) -> RowSource:
     if ending == ".npy":
         try:
             array = np.load(path, mmap_mode="r", allow_pickle=False)
-        except (ValueError, OSError, EOFError) as error:
+        except (ValueError, OSError, EOFError, TokenError) as error:  # the last from NumPy's reader of headers
             raise _damaged(path, name) from error
         return FileArraySource(array, name) if FileArraySource.can_read(array) else ArraySource(array, name)
     if ending == ".parquet" or (path.is_dir() and any(path.glob("**/*.parquet"))):

@@ -9,6 +9,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
+from tokenize import TokenError
 from typing import Any
 from zipfile import BadZipFile
 
@@ -92,7 +93,9 @@ def readable(path: str, ending: str) -> Iterator[None]:
         raise FileError(f"{path!r} is a folder; give a file.") from None
     except FileError:
         raise
-    except (ValueError, OSError, EOFError, KeyError, BadZipFile, zlib.error) as error:
+    except MemoryError as error:  # also of a forged size
+        raise FileError(f"{path!r} cannot be read: it is damaged, or needs more memory than there is.") from error
+    except (ValueError, OSError, EOFError, KeyError, BadZipFile, zlib.error, TokenError) as error:
         raise FileError(f"{path!r} cannot be read: it is no {ending} file, or is damaged.") from error
 
 
