@@ -2,6 +2,7 @@
 
 import io
 import subprocess
+import sys
 from pathlib import Path
 
 import numpy as np
@@ -370,3 +371,14 @@ def test_an_interrupt_that_no_command_catches_ends_without_a_traceback(monkeypat
     with pytest.raises(SystemExit) as ended:
         run()
     assert ended.value.code == 1
+
+
+def test_an_interrupt_within_an_exec_ends_with_the_exit_code_of_the_command(tmp_path: Path) -> None:
+    """Python itself would end `python -m` by the signal, though the interrupt was caught."""
+    (tmp_path / "interrupted.py").write_text(
+        "import signal\n"
+        "from sshiba import cli\n"
+        "cli.app = lambda: exec('signal.raise_signal(signal.SIGINT)')\n"
+        "cli.run()\n"
+    )
+    assert subprocess.run([sys.executable, "-m", "interrupted"], cwd=tmp_path).returncode == 1

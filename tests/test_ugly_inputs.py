@@ -392,3 +392,18 @@ def test_a_table_that_asks_for_more_memory_than_there_is_is_refused(
     monkeypatch.setattr(pd, "read_feather", forged)
     with pytest.raises(FileError, match="damaged, or needs more memory"):
         tables.read(str(path), Reading())
+
+
+def test_a_feather_file_with_forged_sizes_is_refused(tmp_path: Path) -> None:
+    arrow = pytest.importorskip("pyarrow")
+    offsets = np.array([0, 1, 2**30, 2**30 + 1], dtype=np.int32)
+    with arrow.OSFile(str(tmp_path / "t.feather"), "wb") as sink:
+        table = arrow.table({"a": arrow.array(["x", "yy", "z"])})
+        with arrow.ipc.new_file(sink, table.schema) as file:
+            file.write_table(table)
+    content = (tmp_path / "t.feather").read_bytes()
+    whole = np.array([0, 1, 3, 4], dtype=np.int32).tobytes()
+    assert whole in content
+    (tmp_path / "t.feather").write_bytes(content.replace(whole, offsets.tobytes()))
+    with pytest.raises(FileError, match="damaged"):
+        tables.read(str(tmp_path / "t.feather"), Reading())

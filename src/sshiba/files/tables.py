@@ -72,7 +72,7 @@ def _read_raw(path: str, how: Reading, learned: LearnedReading | None) -> Any:
         if ending == ".parquet":
             return RawTable(path, needing("parquet", lambda: _read_parquet(path)), None)
         if ending == ".feather":
-            return RawTable(path, needing("parquet", lambda: pd.read_feather(path)), None)
+            return RawTable(path, needing("parquet", lambda: _read_feather(path)), None)
         if ending == ".xlsx":
             return needing("excel", lambda: _read_workbook(path, how, learned))
         return read_views(path, ending)
@@ -97,6 +97,14 @@ def readable(path: str, ending: str) -> Iterator[None]:
         raise FileError(f"{path!r} cannot be read: it is damaged, or needs more memory than there is.") from error
     except (ValueError, OSError, EOFError, KeyError, BadZipFile, zlib.error, TokenError) as error:
         raise FileError(f"{path!r} cannot be read: it is no {ending} file, or is damaged.") from error
+
+
+def _read_feather(path: str) -> pd.DataFrame:
+    """Arrow takes the sizes in such a file as they are; where they are wrong, it would end later, in any way."""
+    from pyarrow import feather
+
+    feather.read_table(path).validate(full=True)
+    return pd.read_feather(path)
 
 
 def _read_parquet(path: str) -> pd.DataFrame:
