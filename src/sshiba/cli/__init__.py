@@ -12,6 +12,6 @@ def run() -> None:
     except KeyboardInterrupt:
         raise SystemExit(1) from None
     finally:
-        # After an interrupt within an `exec` (of dataclasses, numba) Python takes it for uncaught, and ends `python -m` by
-        # the signal, whatever the exit code. The next `exec` makes it forget.
+        # After an interrupt within an `exec` (of dataclasses, numba) Python takes it for uncaught, and ends
+        # `python -m` by the signal, whatever the exit code. The next `exec` makes it forget.
         exec("")
