@@ -915,7 +915,7 @@ def test_everything_wrong_with_the_columns_is_said_at_once_a_line_each(tmp_path:
     assert found.exit_code == 2
     first, second = filter(str.strip, found.stderr.split("\n"))
     assert first.startswith("Error: column 'weight'")
-    assert "--missing '<5' --missing 'n. d.'," in first
+    assert "--limits COLUMN=lower,upper, or name what means missing with --missing 'n. d.'," in first
     assert second.strip().startswith("column 'crp'")
     assert "--missing high," in second
     advised = ["--missing", "<5", "--missing", "n. d.", "--missing", "high"]

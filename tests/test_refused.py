@@ -12,6 +12,7 @@ from scipy import sparse
 from sklearn.exceptions import NotFittedError
 
 from sshiba import SSHIBA, Binary, Categorical, Priors, Real
+from sshiba.data.refusing import refusal
 
 
 @pytest.mark.parametrize(
@@ -231,3 +232,14 @@ def test_bad_new_data_get_one_clear_error(case: str, small: SSHIBA) -> None:
     for piece in pieces:
         assert piece in str(caught.value)
     assert same(before, views)
+
+
+def test_cells_beyond_a_limit_of_detection_are_not_called_missing() -> None:
+    """'<0.5' says that the value is small: taken for missing it would be filled with any."""
+    problem = refusal(pd.Series(["<0,5", "1.2", "3.1", "-", "0.7", "2.2", "1.9"], name="crp"))
+    assert problem is not None
+    assert "write the limit itself there, and say Real(limits" in str(problem)
+    assert problem.examples == ("-",)
+    only = refusal(pd.Series(["<0.5", "1.2", "3.1", ">9", "0.7"], name="crp"))
+    assert only is not None
+    assert "missing" not in str(only)

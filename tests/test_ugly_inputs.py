@@ -387,9 +387,9 @@ def test_a_table_that_asks_for_more_memory_than_there_is_is_refused(
     def forged(*given: Any, **named: Any) -> None:
         raise MemoryError("malloc of size 1880844493789993536 failed")
 
-    path = tmp_path / "x.feather"
-    path.write_bytes(b"ARROW1")
-    monkeypatch.setattr(pd, "read_feather", forged)
+    path = tmp_path / "x.parquet"
+    path.write_bytes(b"PAR1")
+    monkeypatch.setattr(pd, "read_parquet", forged)
     with pytest.raises(FileError, match="damaged, or needs more memory"):
         tables.read(str(path), Reading())
 

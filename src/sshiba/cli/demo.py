@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import os
+import sys
 import time
 import warnings
 from dataclasses import dataclass
 from pathlib import Path
+from shutil import which
 
 import numpy as np
 import pandas as pd
@@ -153,3 +156,5 @@ def main(out: Path = Path("out/demo")) -> None:
         console.print("No report: plotly is not installed. Install it with: pip install 'sshiba[report]'")
     else:
         console.print(f"What the fit found, for a browser: {page}")
+    if sys.prefix != sys.base_prefix and which("sshiba") is None:
+        console.print(f"To use it in this shell: source {Path(os.path.relpath(sys.prefix)) / 'bin' / 'activate'}")

@@ -36,6 +36,7 @@ OPTIONS = {
     Remedy.LEAVE_OUT: "leave it out with --drop",
     Remedy.ROW_NAMES: "name the rows by it with --index",
     Remedy.MISSING: "name what means missing with --missing {example}",
+    Remedy.AT_LIMIT: "write the limit itself there, and say --limits COLUMN=lower,upper",
     Remedy.KEEP_LABELS: "if one is a label, keep it with --not-missing",
     Remedy.NUMBERS: "name its --decimal or --thousands mark",
     Remedy.MARKS: "name its --decimal or --thousands mark",

@@ -12,6 +12,7 @@ from .dates import are_dates
 from .spellings import holds_yes_no
 from .wording import counted, quoted
 
+BEYOND_LIMIT = r"^\s*[<>≤≥]=?\s*\d[\d.,]*\s*$"  # <0.5: beyond a limit of detection
 MARKED_NUMBER = r"^\s*[-+]?[$€£¥]?\s?\d[\d.,'’ ]*[$€£¥%]?\s*$"  # 1,138.3 or $5 or -3 %
 MOST_LEVELS = 50  # text of more is no category
 MOST_WORDS = 3  # that are no numbers: so many are named
@@ -61,7 +62,10 @@ def _refused_text(values: pd.Series, n_distinct: int) -> Problem | None:
         listed = " and ".join(filter(None, [", ".join(named[:-1]), named[-1]]))
         verb = "is not a number" if len(most) == 1 else "are not numbers"
         what = f"mixes numbers and text: {listed} of {len(values):,} cells {verb}"
-        return Problem(what, (Remedy.MISSING, Remedy.LEAVE_OUT), tuple(most.index[:MOST_WORDS]))
+        shown = pd.Series(most.index[:MOST_WORDS], dtype=object)
+        beyond = shown.str.match(BEYOND_LIMIT).astype(bool)
+        remedies = (*([Remedy.AT_LIMIT] if beyond.any() else []), *([] if beyond.all() else [Remedy.MISSING]))
+        return Problem(what, (*remedies, Remedy.LEAVE_OUT), tuple(shown[~beyond]))
     if n_distinct <= 2:
         return None
     commas = texts.str.match(r"^[+-]?\d+,\d+$")
