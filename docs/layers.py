@@ -61,37 +61,28 @@ def write(page: str) -> str:
 
 
 def draw() -> None:
-    """Rooms from top to bottom; each arc goes from a room down to one that it imports."""
+    """A row for each room, a column for each room that it may import; a dot where it does."""
     import matplotlib
 
     matplotlib.use("Agg")
     import matplotlib.pyplot as plt
-    from matplotlib.patches import FancyArrowPatch
 
     below = imports()
-    names = [room for room in below if room not in ("version", "datasets", "settings")]
-    place = {room: -i for i, room in enumerate(names)}
-    colours = plt.get_cmap("tab20").colors  # type: ignore[attr-defined]
-    figure, ax = plt.subplots(figsize=(5, 6.4))
-    for i, room in enumerate(names):
-        colour = colours[(2 * i) % 20]
-        ax.text(0, place[room], room, ha="right", va="center", fontsize=12, color=colour, fontweight="bold")
-        for other in below[room]:
-            if other in place:
-                depth = place[room] - place[other]
-                arrow = FancyArrowPatch(
-                    (0.05, place[room]),
-                    (0.05, place[other]),
-                    connectionstyle=f"arc3,rad={-0.35 - 0.01 * depth}",
-                    arrowstyle="-|>",
-                    mutation_scale=9,
-                    color=colour,
-                    lw=1.1,
-                )
-                ax.add_patch(arrow)
-    ax.set(xlim=(-1.6, 2.0), ylim=(-len(names) + 0.4, 0.6))
-    ax.axis("off")
-    ax.set_title("Who imports whom: all arrows go down", fontsize=11)
+    names = list(below)
+    places = range(len(names))
+    dots = [(names.index(other), i) for i, room in enumerate(names) for other in below[room] if other in below]
+    figure, ax = plt.subplots(figsize=(7, 6.2))
+    ax.fill_between([-0.5, len(names) - 0.5], [-0.5, len(names) - 0.5], len(names) - 0.5, color="0.93", lw=0)
+    ax.scatter(*zip(*dots), s=70, color="#1f5fa8", zorder=3)
+    ax.set_xticks(places, names, rotation=60, ha="left", rotation_mode="anchor")
+    ax.set_yticks(places, names)
+    ax.xaxis.tick_top()
+    ax.set(xlim=(-0.5, len(names) - 0.5), ylim=(len(names) - 0.5, -0.5), ylabel="this room ...")
+    ax.set_title("... imports these", fontsize=10)
+    ax.text(1, len(names) - 1.5, "upward imports would be here: there are none", color="0.35", fontsize=9)
+    ax.grid(color="0.85", lw=0.5)
+    ax.tick_params(length=0)
+    ax.spines[:].set_visible(False)
     figure.tight_layout()
     figure.savefig(PICTURE, dpi=120)
     plt.close(figure)

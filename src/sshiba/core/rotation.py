@@ -24,6 +24,7 @@ DAMPING = 0.99  # of the largest coupling at which a pair of factors still has o
 MAX_HALVINGS = 8
 SOLVED, MAX_ROUNDS = 1e-24, 100  # square of a residual, of that of the right side; rounds of conjugate gradients
 MIN_GAIN = 0.01  # of what this rotation gained so far: a step that brings less is the last
+MAX_STEPS = 3  # of a rotation: the next sweep moves its optimum, so more cost time and gain no sweeps
 
 
 @dataclass(frozen=True)
@@ -192,7 +193,7 @@ def solve_gently(operate: Callable[[np.ndarray], np.ndarray], right: np.ndarray)
     return X
 
 
-def find_rotation(start: Objective, max_steps: int = 10) -> tuple[np.ndarray, float]:
+def find_rotation(start: Objective, max_steps: int = MAX_STEPS) -> tuple[np.ndarray, float]:
     """An R that raises the bound, and by how much: Newton steps, each halved until it gains."""
     here, R, log_det = start, np.eye(len(start.zz)), 0.0
     value = first = start.value(0.0)
