@@ -378,6 +378,7 @@ def test_an_interrupt_within_an_exec_ends_with_the_exit_code_of_the_command(tmp_
     (tmp_path / "interrupted.py").write_text(
         "import signal\n"
         "from sshiba import cli\n"
+        "signal.signal(signal.SIGINT, signal.default_int_handler)\n"  # else ignored where this runs in the background
         "cli.app = lambda: exec('signal.raise_signal(signal.SIGINT)')\n"
         "cli.run()\n"
     )

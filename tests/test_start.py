@@ -102,7 +102,7 @@ def test_momentum_reaches_a_higher_bound_in_fewer_sweeps_and_it_never_falls() ->
     """Even where it is asked to go on for longer: a rise that is steady but slow ends the plain sweeps early."""
     problem = nearly_exact()
     fits = {}
-    for momentum, tol in ((False, 1e-4), (True, 1e-5)):
+    for momentum, tol in ((False, 1e-4), (True, 1e-6)):
         options = FitOptions(max_iter=3000, tol=tol, momentum=momentum)
         fits[momentum] = run(problem.rows, StartingPoint(problem.posterior, 4), options)
         path = fits[momentum].path
@@ -110,7 +110,7 @@ def test_momentum_reaches_a_higher_bound_in_fewer_sweeps_and_it_never_falls() ->
         assert k == 2
         assert all(b >= a - 1e-7 for a, b in pairwise(path[-30:]))
     assert fits[True].state.bound > fits[False].state.bound
-    assert fits[True].n_sweeps < 0.4 * fits[False].n_sweeps
+    assert fits[True].n_sweeps < 0.6 * fits[False].n_sweeps
 
 
 def test_extrapolation_that_lowers_the_bound_is_forgotten(monkeypatch: pytest.MonkeyPatch) -> None:
