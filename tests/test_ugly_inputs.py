@@ -26,7 +26,7 @@ from sshiba import SSHIBA, ModelFileError, Real, load
 from sshiba.cli.terminal import Expectation
 from sshiba.core.likelihoods.poisson_predictive import moments
 from sshiba.data.arrow_tables import Arrow
-from sshiba.engines.protocol import Z_TOL
+from sshiba.engines.protocol import FULL, Accuracy
 from sshiba.files import tables
 from sshiba.files.formats import FileError
 from sshiba.files.reading_options import Reading
@@ -302,14 +302,15 @@ def test_short_fits_and_kernels_are_part_of_max_time(monkeypatch: pytest.MonkeyP
 
 def test_factors_are_inferred_roughly_once_max_time_is_over(monkeypatch: pytest.MonkeyPatch) -> None:
     """To settle them all took longer than the sweeps."""
-    found: list[float] = []
+    found: list[Accuracy] = []
     own = fitted.infer_factors
     monkeypatch.setattr(fitted, "infer_factors", lambda *given: found.append(given[-1]) or own(*given))
     views = {"x": NUMBERS, "bits": BITS}
     fit(views)
     short = fit(views, max_time=0.0)
-    assert found[0] == Z_TOL
-    assert found[1] > 1e4 * Z_TOL
+    assert found[0] == FULL
+    assert found[1].z_tol > 1e4 * FULL.z_tol
+    assert found[1].max_rounds == 1  # a tenth of its sweeps
     assert np.isfinite(short.factors_).all()
 
 

@@ -33,7 +33,7 @@ from . import dask_tasks as tasks
 from .block_making import cut
 from .memory import in_words
 from .principal import principal_directions
-from .protocol import MAX_ROUNDS, Z_TOL, Ask, same
+from .protocol import FULL, Accuracy, Ask, same
 
 logger = logging.getLogger("sshiba")
 
@@ -183,19 +183,19 @@ class DaskRows:
         numbers = (local.number, new.number, hold_x, self._no_longer_needed())
         return new, self._ask(tasks.local_step, self._messages(posterior), *numbers)
 
-    def settle(self, posterior: Posterior, local: StoredX, max_rounds: int = MAX_ROUNDS) -> tuple[StoredX, bool]:
+    def settle(self, posterior: Posterior, local: StoredX, max_rounds: int = FULL.max_rounds) -> tuple[StoredX, bool]:
         new = self._new()
         numbers = (local.number, new.number, max_rounds, self._no_longer_needed())
         return new, self._ask(tasks.settle, self._messages(posterior), *numbers) == 0
 
     def infer(
-        self, posterior: Posterior, local: StoredX | None = None, z_tol: float = Z_TOL, then: Ask = same
+        self, posterior: Posterior, local: StoredX | None = None, accuracy: Accuracy = FULL, then: Ask = same
     ) -> Iterator[Any]:
         messages, number = self._messages(posterior), None if local is None else local.number
         step = 2 * len(self.places) // BLOCKS_EACH + 1
         for first in range(0, len(self.places), step):
             some = self.places[first : first + step]
-            job = partial(self._run, some, tasks.infer, (messages, then), number, z_tol, add=False)
+            job = partial(self._run, some, tasks.infer, (messages, then), number, accuracy, add=False)
             for parts in self._through(job):
                 yield from parts
 

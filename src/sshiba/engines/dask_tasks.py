@@ -24,7 +24,7 @@ from ..core.messages import Messages
 from ..core.spec import ModelSpec
 from ..core.state import Stats
 from .memory import Local, MemoryRows
-from .protocol import SETTLING, Ask, RowPosterior
+from .protocol import SETTLING, Accuracy, Ask, RowPosterior
 
 
 @dataclass(frozen=True)
@@ -144,7 +144,7 @@ def times(block: HeldBlock, sent: tuple[Messages, np.ndarray], old: int) -> np.n
     return block.rows.times(block.recall(old, messages, 0)[0], Q)
 
 
-def infer(block: HeldBlock, sent: tuple[Messages, Ask], old: int | None, z_tol: float) -> list[Any]:
+def infer(block: HeldBlock, sent: tuple[Messages, Ask], old: int | None, accuracy: Accuracy) -> list[Any]:
     """What `then` says of the rows of a block, which are counted among all."""
     messages, then = sent
     local = None if old is None else block.kept.get(old)
@@ -152,7 +152,7 @@ def infer(block: HeldBlock, sent: tuple[Messages, Ask], old: int | None, z_tol: 
     def among_all(part: RowPosterior) -> Any:
         return block.rows.device.to_host(then(replace(part, rows=part.rows + block.first)))
 
-    return list(block.rows.infer(messages, local, z_tol, among_all))
+    return list(block.rows.infer(messages, local, accuracy, among_all))
 
 
 def ways(block: HeldBlock, _: None) -> Counter[str]:

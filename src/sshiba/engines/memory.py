@@ -33,7 +33,7 @@ from .gram import Cross, Gram, choose_gram, gram_step, take_cross, take_gram
 from .patterns import arrange_rows
 from .placed import PlacedBlocks, Room
 from .principal import RowProducts, principal_directions, products, squares_of
-from .protocol import MAX_ROUNDS, Z_TOL, Ask, CellMoments, RowPosterior, same
+from .protocol import FULL, Accuracy, Ask, CellMoments, RowPosterior, same
 
 X_SHARE, X_COPIES = 0.25, 6  # of the memory for q(x), and how often <x> is counted: with xi, of two states and a trial
 AT_ONCE = 4  # blocks that are read and worked on at a time, each by a thread; sums do not depend on how many there are
@@ -310,27 +310,28 @@ class MemoryRows:
         found = map(job, blocks, x)
         return found if by_block else with_one_thread_less(found)
 
-    def settle(self, posterior: Globals, local: Local, max_rounds: int = MAX_ROUNDS) -> tuple[Local, bool]:
+    def settle(self, posterior: Globals, local: Local, max_rounds: int = FULL.max_rounds) -> tuple[Local, bool]:
         if not self.has_latent:
             return local, True
         messages, keep = self._messages(posterior), self._keeping()
         settled, converged = [], True
+        accuracy = Accuracy(max_rounds=max_rounds)
         for i, block in enumerate(self.blocks.whole()):
             parts = []
             for some in block.parts(posterior.n_components):
-                found = self._settled(i, block, some, local, messages, max_rounds, Z_TOL, each=False)
+                found = self._settled(i, block, some, local, messages, accuracy, each=False)
                 parts.append(found.x)
                 converged &= found.converged
             settled.append(keep(join_x(parts)))
         return self._with_room(lambda: self._with_products(tuple(settled))), converged
 
     def infer(
-        self, posterior: Globals, local: Local | None = None, z_tol: float = Z_TOL, then: Ask = same
+        self, posterior: Globals, local: Local | None = None, accuracy: Accuracy = FULL, then: Ask = same
     ) -> Iterator[Any]:
         messages = self._messages(posterior)
 
         def job(i: int, block: Block, some: slice) -> RowPosterior:
-            found = self._settled(i, block, some, local, messages, MAX_ROUNDS, z_tol, each=True)
+            found = self._settled(i, block, some, local, messages, accuracy, each=True)
             x = {place: CellMoments(step.x.mean, step.var) for place, _, step in found.spread if step.var is not None}
             known = (own.likelihood.row_offset(view.target) for own, view in zip(self.spec.views, block.views))
             offsets = self.device.put(tuple(None if offset is None else offset[some] for offset in known))
@@ -349,8 +350,7 @@ class MemoryRows:
         some: slice,
         local: Local | None,
         messages: Messages,
-        rounds: int,
-        z_tol: float,
+        accuracy: Accuracy,
         each: bool,
     ) -> Settled:
         """Some rows of a block; without `local` from the start."""
@@ -362,7 +362,7 @@ class MemoryRows:
             else:
                 x = local.x[i] if block.n == whole.n else rows_of_x(local.x[i], some)
             with threads_for(product_operations(block.n, self.spec, n_masks, messages.n_components)):
-                return settle(block, x, messages, rounds, z_tol, each)
+                return settle(block, x, messages, accuracy.max_rounds, accuracy.z_tol, each)
 
         n_masks = sum(map(len, self.groups))
         return self._with_room(job)

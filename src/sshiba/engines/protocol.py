@@ -14,11 +14,19 @@ import numpy as np
 from ..core.spec import ModelSpec
 from ..core.state import Array, ColumnGroups, Posterior, Stats
 
-MAX_ROUNDS = 1000  # of q(z) and q(x) with the globals fixed
-Z_TOL = 1e-7  # largest change of a factor at which they stop
 SETTLING = 50  # rounds in which a q(x) that is not known any more is found again
 
 Local = Any  # what an engine keeps for its rows between sweeps: a value, never changed, of no concern to others
+
+
+class Accuracy(NamedTuple):
+    """How exactly rows are inferred: q(z) and q(x) take turns with the globals fixed."""
+
+    z_tol: float = 1e-7  # largest change of a factor at which they stop
+    max_rounds: int = 1000
+
+
+FULL, ROUGH = Accuracy(), Accuracy(z_tol=1e-2)
 
 
 class CellMoments(NamedTuple):
@@ -87,12 +95,12 @@ class Rows(Protocol):
         """
         ...
 
-    def settle(self, posterior: Posterior, local: Local, max_rounds: int = MAX_ROUNDS) -> tuple[Local, bool]:
+    def settle(self, posterior: Posterior, local: Local, max_rounds: int = FULL.max_rounds) -> tuple[Local, bool]:
         """q(x) iterated with the globals fixed; and whether it converged."""
         ...
 
     def infer(
-        self, posterior: Posterior, local: Local | None = None, z_tol: float = Z_TOL, then: Ask = same
+        self, posterior: Posterior, local: Local | None = None, accuracy: Accuracy = FULL, then: Ask = same
     ) -> Iterator[Any]:
         """What `then` says of the settled q(z) of all rows, each row once, in parts; from q(x) as `local` has it, or
         found anew. `same` gives q(z) itself, as arrays of the device where the rows are. Where rows are on other

@@ -19,7 +19,7 @@ from ..core.spec import ModelSpec
 from ..core.state import Posterior
 from ..data.schema import Schema
 from ..engines import Rows
-from ..engines.protocol import Z_TOL
+from ..engines.protocol import FULL, Accuracy
 from ..fitting.restarts import Restart, Restarts, best_place
 from ..version import __version__
 from .candidates import Candidate
@@ -94,12 +94,11 @@ def make_fitted(
     search: Search | None = None,
     earlier: Fitted | None = None,
     exact_rows: Rows | None = None,
-    z_tol: float = Z_TOL,
+    accuracy: Accuracy = FULL,
 ) -> Fitted:
     """From the end of the restarts; `earlier` is what there was, kept where its restart is still the best.
 
     `exact_rows` are the same rows where the fit treated holes as variables: factors are inferred as `transform` does.
-    `z_tol` is that of `Rows.infer`.
     """
     best = restarts.best
     if best is None:
@@ -109,7 +108,7 @@ def make_fitted(
     posterior, shares = order_factors(best.state.posterior, best.state.stats, rows.spec)
     local = best.state.local if exact_rows is None else None
     try:
-        mean, std = infer_factors(exact_rows or rows, posterior, local, z_tol)
+        mean, std = infer_factors(exact_rows or rows, posterior, local, accuracy)
     except RowsLostError:  # the model is there all the same
         mean, std = np.full((2, rows.n_rows, posterior.n_components), np.nan)
     return Fitted(

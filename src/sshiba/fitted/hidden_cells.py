@@ -10,18 +10,17 @@ labels. All views count the same.
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
-from sklearn.exceptions import ConvergenceWarning
 
 from ..core.coded import CodedView
 from ..core.spec import ModelSpec, ViewSpec
 from ..core.state import Posterior
 from ..core.work import n_operations
 from ..engines import make_rows
+from ..engines.protocol import Accuracy
 from .candidates import misses_cells
 from .inference import predict_views
 from .short_fits import ShortFits
@@ -32,7 +31,7 @@ FEW_OPERATIONS = 5e7  # of such a sweep
 N_GROUPS = 3  # of columns that are no labels, hidden in turn
 LEAST_HIDDEN = 15  # cells of a view: fewer tell nothing
 SMALLEST = 1e-12  # a mean squared error is taken to be at least this
-JUDGED_Z_TOL = 1e-3  # change of a factor at which the inference of rows ends
+JUDGED = Accuracy(z_tol=1e-3)  # of the inference of rows
 
 
 # (the user's views, places of those whose holes are asked for) -> all views of the model
@@ -146,9 +145,7 @@ def judge(posterior: Posterior, spec: ModelSpec, fold: Fold, fits: ShortFits, ad
     for question in fold.questions:
         shown, k = add_twins(question.shown, question.hidden), posterior.n_components
         rows = make_rows(shown, spec, k, engine="memory", max_memory=fits.max_memory)
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore", ConvergenceWarning)  # these rows are nobody's
-            predicted = predict_views(rows, posterior, list(question.hidden), sharpness, JUDGED_Z_TOL, True)
+        predicted = predict_views(rows, posterior, list(question.hidden), sharpness, JUDGED, True)
         fits.check()
         for i, hidden in question.hidden.items():
             found = spec.views[i].likelihood.losses(fold.test[i].target, *predicted[i])

@@ -21,19 +21,19 @@ from ..core.scratch import empty_answer
 from ..core.spec import ModelSpec
 from ..core.state import Posterior
 from ..engines import RowPosterior, Rows
-from ..engines.protocol import Z_TOL, Local
+from ..engines.protocol import FULL, Accuracy, Local
 
 DEVICE_BYTES = 2**28  # working memory of predictions on a device; on the host it is that of rows with own covariances
 COPIES = 4  # at a time: those of the rows before these, of these, sharpened, and squared
 
 
 def infer_factors(
-    rows: Rows, posterior: Posterior, local: Local | None = None, z_tol: float = Z_TOL
+    rows: Rows, posterior: Posterior, local: Local | None = None, accuracy: Accuracy = FULL
 ) -> tuple[np.ndarray, np.ndarray]:
     """Means and standard deviations of the learned factors, (N, K), in the order of the rows that were given."""
     k = posterior.n_components
     mean, std = empty_answer((rows.n_rows, k)), empty_answer((rows.n_rows, k))
-    for part in settled(rows.infer(posterior, local, z_tol, factor_moments)):
+    for part in settled(rows.infer(posterior, local, accuracy, factor_moments), accuracy):
         mean[part.rows], std[part.rows] = part.mean[:, :k], part.std[:, :k]
     return mean, std
 
@@ -57,11 +57,11 @@ def predict_views(
     posterior: Posterior,
     targets: Sequence[int],
     sharpness: Sequence[float],
-    z_tol: float = Z_TOL,
+    accuracy: Accuracy = FULL,
     roughly: bool = False,
     unknown: Mapping[int, np.ndarray] | None = None,
 ) -> dict[int, tuple[np.ndarray, np.ndarray]]:
-    """Values and standard deviations of some views on all rows; `z_tol` is that of `Rows.infer`.
+    """Values and standard deviations of some views on all rows.
 
     `roughly` is quicker: classes are taken as independent, which is nearly the same, and numbers have no deviations.
     `unknown` are cells of some views, (N, D), of which the x itself is asked for, with all that is known of it.
@@ -71,7 +71,7 @@ def predict_views(
         width, likelihood = rows.spec.views[i].n_features, rows.spec.views[i].likelihood
         out[i] = (np.empty((rows.n_rows, likelihood.n_values(width))), np.empty((rows.n_rows, width)))
     views = {i: PredictiveView(posterior.views[i]) for i in targets}
-    for part in settled(rows.infer(posterior, z_tol=z_tol)):
+    for part in settled(rows.infer(posterior, accuracy=accuracy), accuracy):
         for i, view in views.items():
             likelihood = rows.spec.views[i].likelihood
             if roughly and likelihood.numbers:
@@ -133,13 +133,13 @@ def log_likelihoods(rows: Rows, posterior: Posterior, data: Sequence[CodedView])
     return total
 
 
-def settled(parts: Iterator[Any]) -> Iterator[Any]:
-    """The same parts; a warning at the end where some of them had not converged."""
+def settled(parts: Iterator[Any], accuracy: Accuracy = FULL) -> Iterator[Any]:
+    """The same parts; a warning at the end where some had not converged, unless less than the full accuracy will do."""
     converged = True
     for part in parts:
         converged &= part.converged
         yield part
-    if not converged:
+    if not converged and accuracy == FULL:
         warn_unsettled()
 
 

@@ -41,12 +41,12 @@ from ..core.spec import ModelSpec
 from ..core.state import Fixed, Gamma, Posterior
 from ..core.streamed import AnyView
 from ..engines import make_rows
+from ..engines.protocol import ROUGH
 from .inference import predictive_parts
 
 MOST_ROWS = 1000  # whose errors are looked at
 MOST_CELLS = 2_000_000  # of all views
 MEMORY_SHARE = 0.25  # of what may be used, for these cells
-ROUGH = 1e-2  # change of a factor at which the inference of these rows ends
 PRIOR_CELLS = 20.0  # chosen on simulated tables with normal, heavy-tailed and skewed noise
 SCORES = np.linspace(-2.5, 2.5, 21)  # normal scores at which quantiles are kept
 NORMAL = ndtri((np.arange(200) + 0.5) / 200)
@@ -80,7 +80,9 @@ def find_residual_shapes(
     views = {i: PredictiveView(posterior.views[i]) for i in wanted}
     rng = np.random.default_rng(1)
     own = make_rows(shown, spec, posterior.n_components, engine="memory", max_memory=max_memory)
-    for part in own.infer(posterior, z_tol=ROUGH):
+    for part in own.infer(posterior, accuracy=ROUGH):
+        if out_of_time():
+            return tuple(found)
         for i, view in views.items():
             for rows, x in predictive_parts(part, view, i):
                 given, y = shown[i].read(rows), to_numpy(x.mean)

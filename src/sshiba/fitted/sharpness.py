@@ -23,12 +23,12 @@ from ..core.spec import ModelSpec
 from ..core.state import Posterior
 from ..core.streamed import AnyView
 from ..engines import make_rows
+from ..engines.protocol import ROUGH
 
 MOST_ROWS, LEAST_ROWS = 400, 100  # by which the factor of a view is found
 ALL_ROWS = 2000  # the same of all views together
 STEP, LARGEST = 1.3, 25.0
 SPREAD = 0.5  # of log c before the labels are seen
-ROUGH = 1e-2  # change of a factor at which the inference of these rows ends
 
 
 def find_sharpness(
@@ -70,7 +70,9 @@ def _of_view(
     likelihood = spec.views[i].likelihood
     parts: list[tuple[np.ndarray, PredictiveX]] = []
     rows = make_rows(shown, spec, posterior.n_components, engine="memory", max_memory=max_memory)
-    for part in rows.infer(posterior, z_tol=ROUGH):
+    for part in rows.infer(posterior, accuracy=ROUGH):
+        if out_of_time():
+            return 1.0
         codes, x = labels[part.rows], predictive_x(posterior.views[i], part.z_mean, part.z_cov)
         leverage = np.minimum(x.own_var, 0.9)
         residual = likelihood.infer_x(codes, x.mean, x.noise_var, None).mean - x.mean

@@ -24,7 +24,7 @@ from ..core.streamed import AnyView, ReadCount
 from ..core.work import n_operations
 from ..data.schema import Schema
 from ..engines import Rows, make_rows
-from ..engines.protocol import Z_TOL
+from ..engines.protocol import FULL, ROUGH
 from ..fitting.budget import FitOptions
 from ..fitting.loop import Progress, StartingPoint
 from ..fitting.progress_bar import FitBar
@@ -42,7 +42,6 @@ logger = logging.getLogger("sshiba")
 
 MOST_COMPONENTS = 50  # where nothing else is said
 MANY_ROWS = 1000  # numbers of so many rows: a short fit to three quarters finds the factors of all
-LATE_Z_TOL = 1e-2  # change of a factor at which the inference of the training rows ends, once `max_time` is over
 AFTER_SHARE = 0.1  # of the time of a fit: the most that what follows the sweeps may take where time is limited
 
 
@@ -222,7 +221,10 @@ class Training:
             late = limit is not None and time.perf_counter() - self.began > limit
             exact_rows = None if as_transform else self._make_rows("exact")
             given = (self.index, self.stored, self.choice, self.search, self.earlier, exact_rows)
-            return make_fitted(self.schema, self.rows, restarts, *given, z_tol=LATE_Z_TOL if late else Z_TOL)
+            n_sweeps = restarts.best.n_sweeps if restarts.best is not None else 0
+            # A round takes as long as a sweep.
+            accuracy = ROUGH._replace(max_rounds=max(int(AFTER_SHARE * n_sweeps), 1)) if late else FULL
+            return make_fitted(self.schema, self.rows, restarts, *given, accuracy=accuracy)
 
         def save(restarts: Restarts) -> None:
             assert saving is not None
