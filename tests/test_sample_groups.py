@@ -271,7 +271,7 @@ def test_factors_come_in_units_in_which_the_average_row_has_variance_1() -> None
     own = np.append(unit, 1.0)
     grouped = stats.groups.zz / own[:, None] / own
     np.testing.assert_allclose(scaled.groups.zz, grouped, rtol=1e-9)
-    ordered, _ = order_factors(posterior, stats, problem.spec)
+    ordered, _, _ = order_factors(posterior, stats, problem.spec)
     squares = np.diagonal(stats.zz)[:3] / 30
     expected = posterior.activity.mean * squares
     np.testing.assert_allclose(np.sort(ordered.activity.mean), np.sort(expected), rtol=1e-9)

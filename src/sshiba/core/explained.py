@@ -113,8 +113,9 @@ def activity_nats(posterior: Posterior, spec: ModelSpec) -> np.ndarray:
     return np.stack(columns, axis=1)
 
 
-def order_factors(posterior: Posterior, stats: Stats, spec: ModelSpec) -> tuple[Posterior, np.ndarray]:
-    """Factors by the variance they explain, the largest weight of each positive; and `variance_explained` of these.
+def order_factors(posterior: Posterior, stats: Stats, spec: ModelSpec) -> tuple[Posterior, np.ndarray, np.ndarray]:
+    """Factors by the variance they explain, the largest weight of each positive; which ones they were; and
+    `variance_explained` of these.
 
     Where groups of samples leave the scale of z free, its mean square over all rows becomes 1: then the average row is
     as N(0, I) has it, the prior of a row in no group.
@@ -128,7 +129,7 @@ def order_factors(posterior: Posterior, stats: Stats, spec: ModelSpec) -> tuple[
     first = np.argmax(size >= (1 - TIE) * size.max(axis=0, initial=0.0), axis=0)  # two classes have weights of one size
     largest = weights[first, np.arange(len(order))]
     signs = np.where(largest < 0, -1.0, 1.0)
-    return posterior.select_factors(order, signs), np.concatenate([shares[order], shares[k:]])
+    return posterior.select_factors(order, signs), order, np.concatenate([shares[order], shares[k:]])
 
 
 def feature_relevance(view: ViewPosterior, spec: ViewSpec) -> np.ndarray:

@@ -72,12 +72,8 @@ def view_attributes(fit: Fitted, name: str) -> dict[str, Any]:
     """The fitted attributes of one view: arrays, or frames and series by name where the view was labelled."""
     place, coding = fit.schema.place(name), fit.schema.codings[name]
     view = fit.posterior.views[place]
-    scale, learned = coding.scale[:, None], slice(fit.n_components)
-    variance = np.maximum(view.w_second - view.w_mean**2, 0.0)
-    by_feature_and_factor = {
-        "weights_": view.w_mean[:, learned] * scale,
-        "weights_std_": np.sqrt(variance[:, learned]) * scale,
-    }
+    mean, std = fit.weights(name)
+    by_feature_and_factor = {"weights_": mean * coding.scale[:, None], "weights_std_": std * coding.scale[:, None]}
     by_feature = {
         "bias_": coding.centre + coding.scale * view.b_mean,
         "noise_std_": coding.scale * np.sqrt(noise_variance(view)),

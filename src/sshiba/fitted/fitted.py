@@ -13,10 +13,12 @@ import scipy
 import sklearn
 from sklearn.utils.validation import check_is_fitted
 
+from ..core.coupling import Coupling, find_coupling
 from ..core.explained import order_factors
 from ..core.scratch import RowsLostError
 from ..core.spec import ModelSpec
 from ..core.state import Posterior
+from ..core.w_moments import feature_gamma
 from ..data.schema import Schema
 from ..engines import Rows
 from ..engines.protocol import FULL, Accuracy
@@ -39,7 +41,8 @@ class Fitted:
     residuals: Shapes  # of each view: how the errors of its numbers are spread
     index: pd.Index  # names of the training rows
     factors: np.ndarray  # (N, K)
-    factors_std: np.ndarray  # (N, K)
+    z_std: np.ndarray  # (N, K): their deviations in q(z)
+    coupling: Coupling  # of factors and weights, which q(W) q(z) leaves out
     r2: np.ndarray  # share of each view's variance, a row for each of `r2_names`
     elbo: float
     log_evidence: float | None  # None where it is not derived
@@ -75,6 +78,20 @@ class Fitted:
         return [*self.factor_names, *(["covariates"] if self.posterior.n_known else []), "all"]
 
     @property
+    def factors_std(self) -> np.ndarray:
+        """Standard deviations of the factors, (N, K)."""
+        return self.coupling.factor_std(self.factors, self.z_std)
+
+    def weights(self, name: str) -> tuple[np.ndarray, np.ndarray]:
+        """Means and standard deviations of the weights of a view, in the model's units, (D, K)."""
+        place, k = self.schema.place(name), self.n_components
+        view, spec = self.posterior.views[place], self.spec.views[place]
+        mean = view.w_mean[:, :k]
+        variance = np.maximum(view.w_second[:, :k] - mean**2, 0.0)
+        prior_precision = feature_gamma(view, spec)[:, None] * view.alpha.mean
+        return mean, self.coupling.weight_std(mean, variance, prior_precision)
+
+    @property
     def best_restart(self) -> int:
         return best_place(self.restarts)
 
@@ -105,7 +122,8 @@ def make_fitted(
         assert earlier is not None  # some earlier restart was better
         return replace(earlier, restarts=restarts.all, settings=settings)
     assert best.state.stats is not None  # a run ends with a whole sweep
-    posterior, shares = order_factors(best.state.posterior, best.state.stats, rows.spec)
+    found = best.state.posterior, best.state.stats, rows.spec
+    posterior, order, shares = order_factors(*found)
     local = best.state.local if exact_rows is None else None
     try:
         mean, std = infer_factors(exact_rows or rows, posterior, local, accuracy)
@@ -119,7 +137,8 @@ def make_fitted(
         residuals=(None,) * len(rows.spec.views),
         index=index,
         factors=mean,
-        factors_std=std,
+        z_std=std,
+        coupling=find_coupling(*found).select_factors(order),
         r2=shares,
         elbo=float(best.state.bound),
         log_evidence=best.log_evidence,

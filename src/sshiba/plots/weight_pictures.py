@@ -39,8 +39,7 @@ def weights_data(model: FittedModel, view: str, factor: int | None = None) -> pd
     `weights_` has them in the data's units.
     """
     fit = fitted_of(model)
-    names, q = latent_names(fit, view), fit.posterior.views[fit.schema.place(view)]
-    means, stds = q.w_mean, np.sqrt(np.maximum(q.w_second - q.w_mean**2, 0.0))
+    names, (means, stds) = latent_names(fit, view), fit.weights(view)
     places = range(fit.n_components) if factor is None else [factor_place(fit, factor)]
     parts = [
         pd.DataFrame(

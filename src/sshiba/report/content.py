@@ -140,8 +140,8 @@ def _weights(fit: Fitted) -> dict[str, Any]:
     learned = slice(fit.n_components)
     total = sum(view.w_mean[:, learned].size for view in fit.posterior.views)
     out = []
-    for (name, coding), view in zip(fit.schema.codings.items(), fit.posterior.views):
-        mean, std = view.w_mean[:, learned], np.sqrt(np.maximum(view.w_second - view.w_mean**2, 0.0))[:, learned]
+    for name, coding in fit.schema.codings.items():
+        mean, std = fit.weights(name)
         n = len(mean) if total <= MOST_WEIGHTS else max(1, int(len(mean) * MOST_WEIGHTS / total))
         kept = np.sort(np.argsort(-np.abs(mean).max(axis=1, initial=0.0), kind="stable")[:n])
         out.append(
