@@ -89,7 +89,9 @@ print(json.dumps({"yeast, K=70": seconds(yeast(), 70), "digits, K=40": seconds(d
 
 def measure(source: str, program: str) -> dict[str, float]:
     environment = {**os.environ, "PYTHONPATH": source}
-    done = subprocess.run([sys.executable, "-c", program], env=environment, stdout=subprocess.PIPE, text=True, check=True)
+    done = subprocess.run(
+        [sys.executable, "-c", program], env=environment, stdout=subprocess.PIPE, text=True, check=True
+    )
     return json.loads(done.stdout)
 
 

@@ -13,7 +13,7 @@ from sklearn.datasets import load_iris
 from sklearn.exceptions import ConvergenceWarning
 
 from sshiba import SSHIBA, Categorical, Real, load
-from sshiba.core import rigid
+from sshiba.core import evidence
 from sshiba.core.bound import elbo
 from sshiba.core.evidence import log_evidence, rigid_gain, rotation_gain, weak_gain
 from sshiba.core.global_step import global_step
@@ -139,7 +139,7 @@ def test_curvature_is_minus_the_hessian_of_the_rotation(kind: str) -> None:
 @pytest.mark.parametrize("kind", KINDS)
 def test_rotation_gain_is_that_of_the_whole_eigenproblem(kind: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """Pairs and a Kronecker product in the place of K² x K² matrices, of a Hessian and of a KL divergence."""
-    monkeypatch.setattr(rigid, "WIDEST_ANGLE", np.inf)
+    monkeypatch.setattr(evidence, "WIDEST_ANGLE", np.inf)
     problem, state = fitted(kind)
     o = objective(state.posterior, state.stats, problem.spec)
     B, Z = rotation_information(
@@ -164,7 +164,7 @@ def test_information_of_coupled_factors_is_taken_whole() -> None:
 def test_two_factors_that_nothing_tells_apart_turn_by_a_quarter_at_most() -> None:
     """H is 0 along E_12 = −E_21 = the angle, and 2 across; Q is 1000 in all directions."""
     free = Curvature(np.array([[4.0, 1.0], [1.0, 4.0]]), np.ones((2, 2)))
-    mu = np.array([250.0, 250.0, 500.0, 2000 * rigid.WIDEST_ANGLE])
+    mu = np.array([250.0, 250.0, 500.0, 2000 * evidence.WIDEST_ANGLE])
     assert rotation_gain(free, 1000 * np.eye(2), np.eye(2)) == pytest.approx(float(np.sum(rigid_gain(mu))), abs=1e-3)
 
 

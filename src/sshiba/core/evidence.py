@@ -13,7 +13,7 @@ A view of weight w counts as w copies of it, each with its own W, as in the boun
 
 from __future__ import annotations
 
-from math import lgamma, log
+from math import lgamma, log, pi
 
 import numpy as np
 from scipy.linalg import eigvalsh
@@ -23,11 +23,11 @@ from .rigid import (
     SINGULAR,
     Curvature,
     information_about_z,
-    no_wider_than_an_angle,
     rotation_curvature,
     rotation_information,
     shear_forms,
     shift_forms,
+    with_angle,
 )
 from .rotation import best_rotation, objective, rotate
 from .spec import ModelSpec, ViewSpec
@@ -36,6 +36,7 @@ from .w_moments import covariance_trace, feature_gamma
 
 MAX_ROTATIONS = 20
 LITTLE = 1e-3  # nats: a rotation that gains less is the last
+WIDEST_ANGLE = (pi / 2) ** 2 / (2 * pi)  # variance of an angle: a Gaussian of the height 2/π, since modes are π/2 apart
 
 
 def is_derived(spec: ModelSpec) -> bool:
@@ -106,7 +107,7 @@ def rotation_gain(H: Curvature, B: np.ndarray, Z: np.ndarray) -> float:
     b, z = np.diagonal(B), np.diagonal(Z)
     alike_b, alike_z = B / np.sqrt(np.outer(b, b)), Z / np.sqrt(np.outer(z, z))
     j, k = np.triu_indices(len(B), 1)
-    h1, h2, h12 = no_wider_than_an_angle(H.own[j, k], H.own[k, j], H.cross[j, k])
+    h1, h2, h12 = with_angle(H.own[j, k], H.own[k, j], H.cross[j, k], no_wider_than_an_angle)
     q1, q2 = b[j] * z[k], b[k] * z[j]
     alike = np.clip(alike_b[j, k] * alike_z[j, k], SINGULAR - 1, 1 - SINGULAR)
     product = q1 * q2 * (1 - alike**2) / (h1 * h2 - h12**2)
@@ -117,6 +118,10 @@ def rotation_gain(H: Curvature, B: np.ndarray, Z: np.ndarray) -> float:
     coupled = len(B) * (_log_det(alike_b) + _log_det(alike_z)) - np.sum(np.log(1 - alike**2))
     gain = np.sum(rigid_gain(b * z / np.diagonal(H.own))) + np.sum(pairs) + 0.5 * coupled
     return max(0.0, float(gain))
+
+
+def no_wider_than_an_angle(variance: np.ndarray) -> np.ndarray:
+    return np.minimum(variance, WIDEST_ANGLE)
 
 
 def _log_det(correlation: np.ndarray) -> float:

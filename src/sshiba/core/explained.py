@@ -148,14 +148,19 @@ def effect_variances(posterior: Posterior, spec: ModelSpec, products: np.ndarray
     Var a_d = Σ_d + Σ_k <w_dk²> Var E_k: for one covariate about (1/tau_d + |w_d|²)/Σ c², as in a regression on it.
     """
     k = posterior.n_components
+    of_shear = np.diagonal(shear_covariances(posterior, spec, products), axis1=1, axis2=2)  # (K, C)
+    views = (posterior.views[m] for m in spec.learned)
+    return [(v.w_second - v.w_mean**2)[:, k:] + v.w_second[:, :k] @ of_shear for v in views]
+
+
+def shear_covariances(posterior: Posterior, spec: ModelSpec, products: np.ndarray) -> np.ndarray:
+    """Cov E_k = (Σ c cᵀ + κ G_kk)⁻¹ of z − E c, a + Eᵀw, (K, C, C)."""
+    k = posterior.n_components
     held = np.zeros(k)
     for m in spec.learned:
         view, view_spec = posterior.views[m], spec.views[m]
         held += view_spec.weight * EFFECT_PRECISION * (feature_gamma(view, view_spec) @ view.w_second[:, :k])
-    own = np.eye(len(products))
-    of_shear = np.diagonal(np.linalg.inv(products + held[:, None, None] * own), axis1=1, axis2=2)  # (K, C)
-    views = (posterior.views[m] for m in spec.learned)
-    return [(v.w_second - v.w_mean**2)[:, k:] + v.w_second[:, :k] @ of_shear for v in views]
+    return np.linalg.inv(products + held[:, None, None] * np.eye(len(products)))
 
 
 def moves_of_target(

@@ -10,9 +10,8 @@ With covariates c, Z → Z − C Eᵀ, A → A + W E is one more such move.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from math import pi
 
 import numpy as np
 
@@ -22,7 +21,6 @@ from .state import EFFECT_PRECISION, ColumnGroups, Posterior, Stats
 from .w_moments import feature_gamma, weighted_ww
 
 SINGULAR = 1e-6  # how near a pair's curvature may come to a singular one: factors that no view tells apart
-WIDEST_ANGLE = (pi / 2) ** 2 / (2 * pi)  # variance of an angle: a Gaussian of the height 2/π, since modes are π/2 apart
 
 
 @dataclass(frozen=True)
@@ -81,12 +79,14 @@ def rotation_information(zz: np.ndarray, n_rows: int, about: AboutZ) -> tuple[np
     return about.precision + about.by_means, Z
 
 
-def no_wider_than_an_angle(h1: np.ndarray, h2: np.ndarray, h12: np.ndarray) -> tuple[np.ndarray, ...]:
-    """H of pairs, regular, with (E_jk − E_kj)/2 of at most `WIDEST_ANGLE` variance under N(0, H⁻¹)."""
+def with_angle(
+    h1: np.ndarray, h2: np.ndarray, h12: np.ndarray, bounded: Callable[[np.ndarray], np.ndarray]
+) -> tuple[np.ndarray, ...]:
+    """H of pairs, regular, with a variance of the angle (E_jk − E_kj)/2 that is `bounded` of that under N(0, H⁻¹)."""
     limit = (1 - SINGULAR) * np.sqrt(h1 * h2)
     h12 = np.clip(h12, -limit, limit)
     variance = (h1 + h2 + 2 * h12) / (4 * (h1 * h2 - h12**2))
-    more = np.maximum(1 / WIDEST_ANGLE - 1 / variance, 0.0) / 4
+    more = (1 / bounded(variance) - 1 / variance) / 4
     return h1 + more, h2 + more, h12 - more
 
 

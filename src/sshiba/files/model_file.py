@@ -135,7 +135,7 @@ def pack(fit: Fitted) -> tuple[dict[str, Any], dict[str, np.ndarray]]:
             "inits": [{k: plain(x) for k, x in asdict(r).items() if k != "path"} for r in fit.restarts],
         },
     }
-    arrays = {"factors": fit.factors, "z_std": fit.z_std, "r2": fit.r2, "elbo_path": fit.elbo_path}
+    arrays = {"factors": fit.factors, "factors_std": fit.factors_std, "r2": fit.r2, "elbo_path": fit.elbo_path}
     arrays |= {f"coupling.{f.name}": getattr(fit.coupling, f.name) for f in fields(Coupling)}
     arrays |= {f"path.{i}": restart.path for i, restart in enumerate(fit.restarts)}
     for i, view in enumerate(fit.posterior.views):
@@ -187,7 +187,7 @@ def unpack(header: dict[str, Any], arrays: dict[str, np.ndarray]) -> Fitted:
         residuals=tuple(arrays.get(f"{i}.residuals") for i in range(len(views))),
         index=untagged_index(header["index"], n_rows),
         factors=arrays["factors"],
-        z_std=arrays["z_std"],
+        factors_std=arrays["factors_std"],
         coupling=Coupling(**{f.name: arrays[f"coupling.{f.name}"] for f in fields(Coupling)}),
         r2=arrays["r2"],
         groups=arrays.get("groups"),
@@ -209,10 +209,10 @@ def unpack(header: dict[str, Any], arrays: dict[str, np.ndarray]) -> Fitted:
 
 
 ANY_VALUES = ("r2", "r2_by_group", "elbo_path", "path")  # arrays that nothing is computed from
-MAY_BE_UNKNOWN = ("factors", "z_std")  # NaN where rows were lost during the fit
+MAY_BE_UNKNOWN = ("factors", "factors_std")  # NaN where rows were lost during the fit
 POSITIVE = ("scale", *(f"{name}.{part}" for name in ("alpha", "gamma", "tau") for part in ("shape", "rate", "value")))
 NOT_NEGATIVE = (
-    *("variance", "b_var", "spread", "z_std", "observed_per_feature", "group"),
+    *("variance", "b_var", "spread", "factors_std", "observed_per_feature", "group"),
     *(f"coupling.{f.name}" for f in fields(Coupling)),
 )
 
@@ -240,13 +240,13 @@ def check_sizes(fit: Fitted, n_rows: int) -> None:
     sizes = [
         ((len(fit.index),), (n_rows,)),
         (fit.factors.shape, (n_rows, n_components)),
-        (fit.z_std.shape, (n_rows, n_components)),
-        (fit.coupling.turn.shape, (n_components, n_components)),
-        *((array.shape, (n_components,)) for array in (fit.coupling.shift, fit.coupling.of_weights)),
-        (fit.coupling.of_factors.shape, (n_components,)),
+        (fit.factors_std.shape, (n_rows, n_components)),
+        (fit.coupling.move.shape, (n_components, n_components)),
         (fit.r2.shape, (len(fit.r2_names), n_views)),
         ((len(fit.sharpness),), (n_views,)),
     ]
+    of_factors = (getattr(fit.coupling, f.name) for f in fields(Coupling) if f.name != "move")
+    sizes += [(array.shape, (n_components,)) for array in of_factors]
     n_groups, activity = len(fit.schema.group_names), fit.posterior.activity
     sizes += [(array.shape, (n_groups, n_components)) for array in (activity.shape, activity.rate)]
     if fit.groups is not None:

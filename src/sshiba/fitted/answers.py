@@ -47,8 +47,9 @@ class Answers(RowReader):
     def transform(self, views: Any, return_std: bool = False, covariates: str | None = None) -> Any:
         views = self.given(views)
         data, index = self.read(views, covariates)
-        mean, std = infer_factors(self._rows(data), self.fit.posterior)
-        found: tuple[Any, ...] = (mean, self.fit.coupling.factor_std(mean, std))
+        found: tuple[Any, ...] = infer_factors(self._rows(data), self.fit.posterior)
+        if return_std:
+            self.fit.coupling.widen(*found)
         if any(has_row_names(given) for given in views.values()):
             found = tuple(labelled_frame(values, self.fit.factor_names, index) for values in found)
         return found if return_std else found[0]
@@ -247,7 +248,7 @@ class Answers(RowReader):
     def for_new_rows(self) -> Answers:
         """The same without what is known of the training rows, to be sent to other machines."""
         fit = self.fit
-        few = replace(fit, index=fit.index[:0], factors=fit.factors[:0], z_std=fit.z_std[:0])
+        few = replace(fit, index=fit.index[:0], factors=fit.factors[:0], factors_std=fit.factors_std[:0])
         return replace(self, fit=few)
 
     def score(self, views: Any, covariates: str | None = None) -> float:

@@ -13,7 +13,7 @@ import scipy
 import sklearn
 from sklearn.utils.validation import check_is_fitted
 
-from ..core.coupling import Coupling, find_coupling
+from ..core.coupling import Coupling, RowVariances, find_coupling
 from ..core.explained import order_factors
 from ..core.scratch import RowsLostError
 from ..core.spec import ModelSpec
@@ -41,8 +41,8 @@ class Fitted:
     residuals: Shapes  # of each view: how the errors of its numbers are spread
     index: pd.Index  # names of the training rows
     factors: np.ndarray  # (N, K)
-    z_std: np.ndarray  # (N, K): their deviations in q(z)
-    coupling: Coupling  # of factors and weights, which q(W) q(z) leaves out
+    factors_std: np.ndarray  # (N, K)
+    coupling: Coupling  # what q(W) q(z) leaves out of the deviations of factors and weights
     r2: np.ndarray  # share of each view's variance, a row for each of `r2_names`
     elbo: float
     log_evidence: float | None  # None where it is not derived
@@ -76,11 +76,6 @@ class Fitted:
     def r2_names(self) -> list[str]:
         """What explains variance: each factor, the covariates together where there are any, and all of these."""
         return [*self.factor_names, *(["covariates"] if self.posterior.n_known else []), "all"]
-
-    @property
-    def factors_std(self) -> np.ndarray:
-        """Standard deviations of the factors, (N, K)."""
-        return self.coupling.factor_std(self.factors, self.z_std)
 
     def weights(self, name: str) -> tuple[np.ndarray, np.ndarray]:
         """Means and standard deviations of the weights of a view, in the model's units, (D, K)."""
@@ -129,6 +124,9 @@ def make_fitted(
         mean, std = infer_factors(exact_rows or rows, posterior, local, accuracy)
     except RowsLostError:  # the model is there all the same
         mean, std = np.full((2, rows.n_rows, posterior.n_components), np.nan)
+    known = RowVariances.of(std)
+    coupling = find_coupling(*found, known and known.select_factors(np.argsort(order))).select_factors(order)
+    coupling.widen(mean, std)
     return Fitted(
         schema=schema,
         spec=rows.spec,
@@ -137,8 +135,8 @@ def make_fitted(
         residuals=(None,) * len(rows.spec.views),
         index=index,
         factors=mean,
-        z_std=std,
-        coupling=find_coupling(*found).select_factors(order),
+        factors_std=std,
+        coupling=coupling,
         r2=shares,
         elbo=float(best.state.bound),
         log_evidence=best.log_evidence,

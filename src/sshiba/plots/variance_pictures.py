@@ -105,7 +105,7 @@ def feature_r2_data(model: FittedModel, view: str, factor: int | None = None) ->
     names = latent_names(fit, view)
     q, k = fit.posterior.views[fit.schema.place(view)], fit.n_components
     spread = np.atleast_2d(np.cov(fit.factors.T, bias=True)) if k else np.zeros((0, 0))
-    spread = spread.reshape(k, k) + np.diag((fit.z_std**2).mean(axis=0))
+    spread = spread.reshape(k, k) + np.diag(fit.coupling.z_variance)
     w = q.w_mean[:, :k]
     signal = np.einsum("dj,jk,dk->d", w, spread, w)
     noise = 1 / np.broadcast_to(q.tau.mean, signal.shape)
