@@ -787,6 +787,20 @@ def test_the_order_of_days_and_months_is_asked_and_remembered(tmp_path: Path) ->
     assert options == ["--normalise-labels", "--month-first", "--sep", "';'"]
 
 
+def test_cells_that_stay_empty_have_no_deviation_and_are_counted(tmp_path: Path) -> None:
+    frame = numbers().assign(place="here", when="2020-01-02")
+    frame.loc[3, ["a", "place", "when"]] = None
+    frame.loc[4, "place"] = None
+    frame.to_csv(tmp_path / "t.csv", index=False)
+    options = ("--drop", "when", "--components", 2, "--std", tmp_path / "std.csv", "-o", tmp_path / "out.csv")
+    said = done("impute", tmp_path / "t.csv", *options).stderr
+    assert "Filled 1 of 160 cells. 3 gaps stay, in 'place', 'when'." in said
+    std = pd.read_csv(tmp_path / "std.csv")
+    assert list(std) == list(frame)
+    assert std[["place", "when"]].isna().all(axis=None)
+    assert ((std[["a", "b", "c"]] > 0) == frame[["a", "b", "c"]].isna()).all(axis=None)
+
+
 # ------------------------------------------------------------------------------------------------------- formats
 
 

@@ -176,7 +176,7 @@ def impute(
     how: Reading,
     std: Annotated[
         str | None,
-        typer.Option(help="File for the standard deviations: 0 for observed cells, empty for unknown columns."),
+        typer.Option(help="File for the standard deviations: 0 for observed cells, empty where nothing is filled."),
     ] = None,
     lower: Annotated[
         str | None, typer.Option(help="File for the table filled with the lower ends of the intervals.")
