@@ -22,6 +22,7 @@ from sshiba.cli.terminal import OPTIONS
 from sshiba.data.advice import Remedy
 from sshiba.files.formats import FileError
 from sshiba.files.growing import ParquetRows, growing
+from sshiba.files.long_tables import LongTable
 from sshiba.files.number_marks import NumberColumn, NumberFormat
 from sshiba.files.reading_options import LearnedReading, Reading
 from sshiba.files.tables import read, read_together
@@ -799,6 +800,18 @@ def test_cells_that_stay_empty_have_no_deviation_and_are_counted(tmp_path: Path)
     assert list(std) == list(frame)
     assert std[["place", "when"]].isna().all(axis=None)
     assert ((std[["a", "b", "c"]] > 0) == frame[["a", "b", "c"]].isna()).all(axis=None)
+
+
+@pytest.mark.parametrize("long", [False, True])
+def test_names_that_several_rows_have_are_told_of(tmp_path: Path, long: bool, caplog) -> None:
+    frame = numbers().assign(who=[f"p{i % 35}" for i in range(40)])
+    frame.to_csv(tmp_path / "t.csv", index=False)
+    path, how = str(tmp_path / "t.csv"), Reading(index="who")
+    _ = LongTable(path, how).survey if long else read(path, how)
+    words = "'who' repeats: 'p0' and 4 more stand for several rows; each row counts as a sample of its own."
+    assert caplog.messages == [words]
+    read(path, Reading())
+    assert caplog.messages == [words]
 
 
 # ------------------------------------------------------------------------------------------------------- formats

@@ -314,7 +314,7 @@ def test_command(tmp_path: Path) -> None:
         "fit", data, "--out", model, "--margin=a=log", "--margin=b=normal", "--limits=c=0.4,", "--view=e=e:real"
     )
     assert done.returncode == 0, done.stderr
-    assert "numeric: margins: log 1, normal 1; values at a limit in 1 column" in done.stderr
+    assert "numeric: margins: log 1, normal 1; 'c': 24 cells at or below 0.4" in done.stderr
     view = load(model).views_["numeric"]
     assert view == Real(margin={"a": "log", "b": "normal"}, limits={"c": (0.4, None)})
     assert sshiba("impute", data, "--model", model, "--out", out).returncode == 0

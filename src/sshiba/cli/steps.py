@@ -33,7 +33,7 @@ from ..files.writing import write
 from ..fitted.intervals import LABELS, LOWER, UPPER
 from .arguments import Fitting
 from .parts import RowsBar, say_long
-from .terminal import Expectation, say
+from .terminal import Expectation, errors, print_scales, say
 
 MEMORY = 3  # times the numbers themselves
 
@@ -122,6 +122,7 @@ def fitted(given: Any, fitting: Fitting) -> SSHIBA:
     """A model fitted with a progress bar."""
     model = fitting.model(given)
     fit_shown(model, given)
+    print_scales(model, errors)
     return model
 
 

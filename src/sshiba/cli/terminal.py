@@ -37,6 +37,7 @@ OPTIONS = {
     Remedy.ROW_NAMES: "name the rows by it with --index",
     Remedy.MISSING: "name what means missing with --missing {example}",
     Remedy.AT_LIMIT: "write the limit itself there, and say --limits COLUMN=lower,upper",
+    Remedy.LIMITS: "--limits takes COLUMN=lower,upper, numbers with a decimal point",
     Remedy.KEEP_LABELS: "if one is a label, keep it with --not-missing",
     Remedy.NUMBERS: "name its --decimal or --thousands mark",
     Remedy.MARKS: "name its --decimal or --thousands mark",
@@ -182,12 +183,18 @@ def describe(model: SSHIBA, console: Console) -> None:
     ended = f"{how} after {counted(model.n_iter_, 'sweep')}, bound {model.fitted_.elbo:,.1f}"
     title = f"{rows}, {factors}{which}; {ended}"
     print_table(table[["view", "type"]].assign(size=sizes, **shares), title, console)
-    for name, coding in model.fitted_.schema.codings.items():
-        if coding.scales_in_words:
-            console.print(f"{name}: {coding.scales_in_words}", highlight=False, markup=False)
+    print_scales(model, console)
     known = model.fitted_.schema.covariates
     if known is not None:
         console.print(f"covariates: {known.in_words}", highlight=False, markup=False)
+
+
+def print_scales(model: SSHIBA, console: Console) -> None:
+    """Margins, and what is at a limit."""
+    schema = model.fitted_.schema
+    for name in schema.codings:
+        if schema.scales_in_words(name):
+            console.print(f"{name}: {schema.scales_in_words(name)}", highlight=False, markup=False, soft_wrap=True)
 
 
 def print_scores(scores: pd.DataFrame, title: str) -> None:

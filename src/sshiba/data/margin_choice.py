@@ -7,7 +7,7 @@ without factors; it needs no fit, and adds up over chunks of rows.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -246,4 +246,4 @@ def summary_of(learned: MarginSummary, margins: list[Margin]) -> NumberSummary:
         elif margin.kind != "none":
             for name in names:
                 parts[name][d] = getattr(by_kind[margin.kind, margin.power].every, name)[d]
-    return NumberSummary(raw.features, raw.n, counts=raw.counts, at_limits=raw.at_limits, beside=raw.beside, **parts)
+    return replace(raw, **parts)

@@ -23,7 +23,7 @@ from ..data.spellings import normalise_labels
 from ..data.wording import first_few, the_one
 from .file_table import FileTable
 from .formats import NO_NAME, STREAM, TEXTS, FileError, ending_of, needing
-from .joining import side_by_side
+from .joining import side_by_side, tell_repeated
 from .number_marks import AmbiguousMarksError, NumberColumn, NumberFormat, read_numbers
 from .reading_options import LearnedReading, Reading
 from .text_files import Dialect, TextFile
@@ -50,7 +50,10 @@ def read_together(paths: Sequence[str], how: Reading, learned: LearnedReading | 
     dropped = columns_to_drop(how.drop, [name for part in raw for name in part.frame], paths)
     parts = [make_table(part, how, learned, dropped) for part in raw]
     tell_taken((part.taken for part in parts), how if learned is None else joined(how, learned.how))
-    return parts[0] if len(parts) == 1 else side_by_side(parts, paths)
+    if len(parts) > 1:
+        return side_by_side(parts, paths)
+    tell_repeated(parts[0].values.index)
+    return parts[0]
 
 
 @dataclass(frozen=True, eq=False)
