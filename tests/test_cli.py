@@ -251,6 +251,7 @@ FILES = {
     "commas.csv": b"a,b\n" + b'"3,333",1\n"4,555",2\n"1,777",3\n' * 8,
     "nameless.csv": b"patient,a\np1,1\n,2\np3,3\n",
     "strange.csv": b"height\n1.8\n1.7\n",
+    "limit.csv": b"patient,a,b\nq1,<0.5,1\nq2,1.2,2\n",
     "level.csv": b"patient,sex\nq1,x\nq2,f\n",
     "text.csv": b"patient,a\nq1,many\nq2,few\n",
     "same.csv": b"patient,a\nq1,1\nq1,2\n",
@@ -313,6 +314,19 @@ CASES = {
         ("transform", "model.sshiba", "text.csv"),
         "('many', 'few'): name what means missing with --",
     ),
+    "numbers and text in new rows": (
+        ("predict", "model.sshiba", "limit.csv", "--index", "patient", "--target", "c"),
+        "column 'a' mixes numbers and text: '<0.5' in 1 of 2 cells is not a number: write the limit itself there, or",
+    ),
+    "target misspelt": (("predict", "model.sshiba", "new.csv", "--target", "Sx"), "Did you mean 'sex'?"),
+    "index misspelt": ((*FIT, "blood.csv", "--index", "Patients"), "Did you mean 'patient'?"),
+    "drop misspelt": ((*FIT, "blood.csv", "--drop", "SEX"), "Did you mean 'sex'?"),
+    "view misspelt": ((*FIT, "blood.csv", "--view", "v=a,Sex"), "no column 'Sex'. Did you mean 'sex'?"),
+    "limits misspelt": ((*FIT, "blood.csv", "--limits", "Il=1,"), "no column 'Il'. Did you mean 'ill'?"),
+    "margin misspelt": ((*FIT, "blood.csv", "--margin", "ILL=log"), "no column 'ILL'. Did you mean 'ill'?"),
+    "levels misspelt": ((*FIT, "blood.csv", "--levels", "Sex=f,m"), "no column 'Sex'. Did you mean 'sex'?"),
+    "covariate misspelt": ((*FIT, *GOOD[:3], "--covariate", "Sex"), "Did you mean 'sex'?"),
+    "groups misspelt": ((*FIT, *GOOD[:3], "--groups", "sx"), "Did you mean 'sex'?"),
     "resume other data": (("fit", "one.csv", "--index", "patient", "--resume", "model.sshiba"), "not the data of the"),
 }
 

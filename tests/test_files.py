@@ -814,6 +814,12 @@ def test_names_that_several_rows_have_are_told_of(tmp_path: Path, long: bool, ca
     assert caplog.messages == [words]
 
 
+def test_columns_to_drop_may_have_blanks_around_their_commas(tmp_path: Path) -> None:
+    path = write_text(tmp_path / "t.csv", "a,b, c", *["1,2,3"] * 3)
+    assert list(values(path, drop=("a, b",))) == [" c"]
+    assert list(values(path, drop=("a, c",))) == ["b"]
+
+
 # ------------------------------------------------------------------------------------------------------- formats
 
 

@@ -305,6 +305,12 @@ def test_new_rows_with_impossible_values() -> None:
         model.transform({"x": odd})
 
 
+def test_what_is_left_aside_is_said_once(tmp_path: Path) -> None:
+    pd.DataFrame(np.exp(latent())[:, :3], columns=list("abc")).assign(place="here").to_csv(tmp_path / "t.csv")
+    done = sshiba("fit", tmp_path / "t.csv", "--out", tmp_path / "m", "--margin=auto", "--components=2")
+    assert done.stderr.count("left aside") == 1
+
+
 def test_command(tmp_path: Path) -> None:
     given = pd.DataFrame(np.exp(latent()), columns=list("abcde")).assign(kind=np.where(latent()[:, 1] > 0, "x", "y"))
     given.loc[::9, "a"] = np.nan

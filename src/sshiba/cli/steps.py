@@ -7,7 +7,6 @@ from collections import Counter
 from collections.abc import Collection, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, field, replace
-from difflib import get_close_matches
 from typing import Any
 
 import numpy as np
@@ -19,7 +18,7 @@ from ..data.border import as_views
 from ..data.row_parts import holds_sources
 from ..data.sources import RowSource
 from ..data.sparse_tables import SparseTable, is_sparse_view
-from ..data.wording import counted, first_few, quoted
+from ..data.wording import counted, first_few, nearest, quoted
 from ..estimator import SSHIBA, load
 from ..files.file_table import FileTable
 from ..files.growing import growing
@@ -96,9 +95,8 @@ def say_absent(model: SSHIBA, given: Any, target: str | None = None) -> None:
     if not absent:
         return
     features = {feature for _, feature in known}
-    strange = {str(name).strip().casefold(): name for name in given if name not in features}
-    close = {name: get_close_matches(str(name).casefold(), strange, 1) for name in absent}
-    meant = [f"{quoted(strange[near[0]])} for {quoted(name)}" for name, near in close.items() if near]
+    near = nearest(absent, [name for name in given if name not in features])
+    meant = [f"{quoted(found)} for {quoted(name)}" for name, found in near.items()]
     say(
         f"Not in the data: {first_few(absent, 10)}; predictions do without."
         + (f" Did you mean {', '.join(meant)}?" if meant else "")

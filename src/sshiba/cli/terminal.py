@@ -76,12 +76,16 @@ USER_ERRORS = (ValueError, TypeError, OSError, ImportError, DatasetError, ModelF
 
 
 def options_here() -> dict[Remedy, str]:
-    """What can be done with the command that runs: words with options that it does not have are empty."""
+    """What can be done with the command that runs: clauses with options that it does not have are left out."""
     context = running.get()
     if context is None:
         return OPTIONS
     has = {option for parameter in context.command.params for option in (*parameter.opts, *parameter.secondary_opts)}
-    return {remedy: words if has >= set(re.findall(r"--[a-z-]+", words)) else "" for remedy, words in OPTIONS.items()}
+
+    def here(words: str) -> str:
+        return ", and ".join(clause for clause in words.split(", and ") if has >= set(re.findall(r"--[a-z-]+", clause)))
+
+    return {remedy: here(words) for remedy, words in OPTIONS.items()}
 
 
 class PlainWords(logging.Formatter):

@@ -29,9 +29,7 @@ class NumberSummary:
     rest: np.ndarray  # (D,): the mean less `near_mean`
     std: np.ndarray  # (D,)
     counts: np.ndarray  # (D,) bool: are all of them whole numbers of 0 or more?
-    at_limits: np.ndarray | None = (
-        None  # (2, D): how many of them are at the lower limit or below, at the upper or above
-    )
+    at_limits: np.ndarray | None = None  # (2, D): how many of them are at their lower limit or below, or upper or above
     past_limits: np.ndarray | None = None  # (2, D): how many of these are not at it
     beside: tuple = ()  # columns that have the limits of rows
 

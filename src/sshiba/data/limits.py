@@ -13,7 +13,7 @@ import pandas as pd
 
 from .advice import DataError, DataWarning, Problem, Remedy
 from .cells import cell_name, read_numbers
-from .wording import counted, first_few, quoted
+from .wording import counted, did_you_mean, first_few, quoted
 
 SIDES = ("at or below", "at or above")  # the lower limit, and the upper
 ROUNDING = 1e-6  # of a limit: a value of single precision is at a limit of double precision
@@ -53,10 +53,12 @@ def check_limits(given: Any, columns: pd.Index, name: str) -> None:
         if _is_number(pair[0]) and _is_number(pair[1]) and pair[0] >= pair[1]:
             raise ValueError(f"view {name!r}: the lower limit {pair[0]:g} is not below the upper one, {pair[1]:g}.")
         if column is not ONE_PAIR and column not in columns:
-            raise ValueError(f"view {name!r}: limits are given for {quoted(column)}, which is no column of it.")
+            hint = did_you_mean([column], columns)
+            raise ValueError(f"view {name!r}: limits are given for {quoted(column)}, which is no column of it.{hint}")
         absent = [edge for edge in pair if isinstance(edge, str) and edge not in columns]
         if absent:
-            raise ValueError(f"view {name!r}: {quoted(absent[0])} should have limits, and is no column of the view.")
+            what, hint = f"{quoted(absent[0])} should have limits", did_you_mean(absent[:1], columns)
+            raise ValueError(f"view {name!r}: {what}, and is no column of the view.{hint}")
     limits = Limits.of(given, tuple(columns))
     if not limits.pairs:
         raise ValueError(f"view {name!r}: all of its columns hold limits of others.")
