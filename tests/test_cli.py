@@ -1,18 +1,21 @@
 """The real command in a process of its own: files in, files out, one sentence for each thing that is wrong."""
 
 import io
+import os
 import subprocess
 import sys
+from functools import partial
 from pathlib import Path
 
 import numpy as np
 import pandas as pd
 import pytest
 import reports
-from commands import sshiba
+from commands import ENVIRONMENT, command, sshiba
 
-from sshiba import load
-from sshiba.cli import run
+from sshiba import SSHIBA, load
+from sshiba.cli import demo, run
+from sshiba.data.advice import DataWarning
 
 
 @pytest.fixture(scope="module")
@@ -381,19 +384,32 @@ def test_an_interrupt_that_no_command_catches_ends_without_a_traceback(monkeypat
     def interrupted() -> None:
         raise KeyboardInterrupt
 
-    monkeypatch.setattr("sshiba.cli.app", interrupted)
+    monkeypatch.setattr("sshiba.cli.looking.app", interrupted)
     with pytest.raises(SystemExit) as ended:
         run()
     assert ended.value.code == 1
+
+
+def test_an_interrupt_while_the_command_is_imported_ends_without_a_traceback(tmp_path: Path) -> None:
+    (tmp_path / "numpy.py").write_text("raise KeyboardInterrupt")
+    paths = os.pathsep.join([str(tmp_path), ENVIRONMENT["PYTHONPATH"]])
+    done = subprocess.run(command("info", "m"), env={**ENVIRONMENT, "PYTHONPATH": paths}, capture_output=True)
+    assert (done.returncode, done.stdout, done.stderr) == (1, b"", b"")
 
 
 def test_an_interrupt_within_an_exec_ends_with_the_exit_code_of_the_command(tmp_path: Path) -> None:
     """Python itself would end `python -m` by the signal, though the interrupt was caught."""
     (tmp_path / "interrupted.py").write_text(
         "import signal\n"
-        "from sshiba import cli\n"
+        "from sshiba.cli import looking, run\n"
         "signal.signal(signal.SIGINT, signal.default_int_handler)\n"  # else ignored where this runs in the background
-        "cli.app = lambda: exec('signal.raise_signal(signal.SIGINT)')\n"
-        "cli.run()\n"
+        "looking.app = lambda: exec('signal.raise_signal(signal.SIGINT)')\n"
+        "run()\n"
     )
-    assert subprocess.run([sys.executable, "-m", "interrupted"], cwd=tmp_path).returncode == 1
+    assert subprocess.run([sys.executable, "-m", "interrupted"], cwd=tmp_path, env=ENVIRONMENT).returncode == 1
+
+
+def test_the_demo_is_not_told_of_its_own_data(monkeypatch, recwarn) -> None:
+    monkeypatch.setattr(demo, "SSHIBA", partial(SSHIBA, max_iter=1, search=None))
+    demo.fit_digits(demo.digits_with_holes(), verbose=0)
+    assert not [one for one in recwarn if issubclass(one.category, DataWarning)]

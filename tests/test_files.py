@@ -15,8 +15,8 @@ import pytest
 from typer.testing import CliRunner
 
 from sshiba import load
-from sshiba.cli import app
 from sshiba.cli.arguments import as_options
+from sshiba.cli.looking import app
 from sshiba.cli.steps import learned_reading
 from sshiba.cli.terminal import OPTIONS
 from sshiba.data.advice import Remedy

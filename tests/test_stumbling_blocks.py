@@ -269,6 +269,6 @@ def test_columns_are_called_unknown_once_and_never_those_of_training(tmp_path, c
     caplog.clear()
     model.report(tmp_path / "report.html", frame, fraction=0.1)
     model.impute(frame)
-    assert not caplog.messages
     model.impute(frame.assign(new="x"), n_draws=2)
-    assert caplog.messages == ["columns the model does not know, left as they are: 'new'"]
+    told = [words for words in caplog.messages if "does not know" in words]
+    assert told == ["columns the model does not know, left as they are: 'new'"]
