@@ -252,3 +252,9 @@ def test_text_among_numbers_of_new_rows_is_named() -> None:
     new = pd.DataFrame({"crp": ["1,27", "<0,5", "4,85", "<0,5", None], "hb": 1.0})
     with pytest.raises(DataTypeError, match=r"'crp' mixes numbers and text: '<0,5' in 2 of 4 cells is not a number"):
         model.transform(new)
+
+
+@pytest.mark.parametrize(("value", "n", "words"), [(None, 3, "no cell has a value: check how"), (1.0, 0, "no rows")])
+def test_tables_without_anything(value: object, n: int, words: str) -> None:
+    with pytest.raises(ValueError, match=words):
+        SSHIBA().fit(pd.DataFrame({"a": [value] * n, "b": [value] * n}))

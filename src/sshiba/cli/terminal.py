@@ -37,6 +37,7 @@ OPTIONS = {
     Remedy.ROW_NAMES: "name the rows by it with --index",
     Remedy.MISSING: "name what means missing with --missing {example}",
     Remedy.AT_LIMIT: "write the limit itself there, and say --limits COLUMN=lower,upper",
+    Remedy.READING: "name the separator with --sep, or what means missing with --missing",
     Remedy.LIMITS: "--limits takes COLUMN=lower,upper, numbers with a decimal point",
     Remedy.KEEP_LABELS: "if one is a label, keep it with --not-missing",
     Remedy.NUMBERS: "name its --decimal or --thousands mark",

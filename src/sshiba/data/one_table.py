@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from .advice import DataError, DataWarning, Problem
+from .advice import DataError, DataWarning, Problem, Remedy
 from .cells import column_kind
 from .coding import Coding, plain_names
 from .containers import refuse_odd_names
@@ -58,6 +58,8 @@ def split_training(frame: pd.DataFrame, option: Mapping[Any, Any] | None, covari
         column or of one of the views made by type. Columns that are not named are split by type.
     """
     _check_columns(frame)
+    if len(frame) == 0:
+        raise ValueError("the table has no rows.")
     frame, markers = without_markers(frame)
     tell_markers(markers)
     whole, known = frame, columns_named(frame, covariates)
@@ -162,6 +164,8 @@ def by_type(frame: pd.DataFrame, alone: Sequence[Any] = (), taken: Sequence[Any]
             views[_free_name(str(column), views)] = [column]
         else:
             views.setdefault(binary if yes_no else numeric, []).append(column)
+    if len(refused) > 1 and frame.isna().all(axis=None):
+        raise DataError(Problem("no cell has a value", (Remedy.READING,)))
     if refused:
         raise DataError(*refused)
     return views, numeric
