@@ -309,6 +309,8 @@ def test_what_is_left_aside_is_said_once(tmp_path: Path) -> None:
     pd.DataFrame(np.exp(latent())[:, :3], columns=list("abc")).assign(place="here").to_csv(tmp_path / "t.csv")
     done = sshiba("fit", tmp_path / "t.csv", "--out", tmp_path / "m", "--margin=auto", "--components=2")
     assert done.stderr.count("left aside") == 1
+    done = sshiba("evaluate", tmp_path / "t.csv", "--limits=a=-5,", "--components=2")
+    assert done.stderr.count("no cell is at or below its limit") == 1
 
 
 def test_command(tmp_path: Path) -> None:

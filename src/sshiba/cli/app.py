@@ -61,7 +61,7 @@ from .steps import (
     say_absent,
     whole_labels,
 )
-from .terminal import Once, PlainWords, describe, errors, plain_errors, say, show_warning
+from .terminal import Once, PlainWords, describe, errors, once, plain_errors, say, show_warning
 
 app = typer.Typer(
     cls=Commands,
@@ -97,7 +97,7 @@ def main(
     logged.setFormatter(PlainWords())
     logged.addFilter(Once())
     logging.basicConfig(level=logging.WARNING, handlers=[logged])
-    warnings.showwarning = show_warning
+    warnings.showwarning = once(show_warning)
 
 
 # ------------------------------------------------------------------------------------------------------ commands

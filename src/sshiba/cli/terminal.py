@@ -8,7 +8,7 @@ import re
 import signal
 import sys
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
 from typing import Any
@@ -162,6 +162,18 @@ def show_warning(message: Warning | str, category: type[Warning], *_: Any, **__:
     """A warning as a line; that a fit did not converge is said by the command itself, with what to do."""
     if not issubclass(category, ConvergenceWarning):
         say(message.said(options_here()) if isinstance(message, AdvisedError) else str(message))
+
+
+def once(show: Callable[..., None]) -> Callable[..., None]:
+    """Shows each warning once, though it is true of several fits."""
+    said: set[str] = set()
+
+    def show_new(message: Warning | str, *rest: Any, **more: Any) -> None:
+        if str(message) not in said:
+            said.add(str(message))
+            show(message, *rest, **more)
+
+    return show_new
 
 
 class Expectation:
