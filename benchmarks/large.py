@@ -311,7 +311,7 @@ def make_model(case: str, folder: Path, max_memory: str) -> None:
 
 def run_check(case: str, name: str, folder: Path, max_memory: str) -> dict[str, Any]:
     """One of the commands; the most memory that its process had, imports and all."""
-    from sshiba.cli import app
+    from sshiba.cli.looking import app
     from sshiba.evaluate import tune
 
     paths, made, memory = paths_of(case, folder), str(folder / f"{case}.sshiba"), ["--max-memory", max_memory]

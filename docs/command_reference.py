@@ -10,7 +10,7 @@ from typing import Any
 
 import typer
 
-from sshiba.cli import app
+from sshiba.cli.looking import app
 from sshiba.data.markers import MISSING
 
 PAGE = Path(__file__).parent / "commands.md"

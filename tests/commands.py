@@ -78,7 +78,7 @@ def interpreter() -> subprocess.Popen:
 
 def serve() -> None:
     """Run the commands that are read, and print the exit status of each."""
-    from sshiba.cli import app
+    from sshiba.cli.looking import app
 
     load_what_commands_load()
     for line in sys.stdin:

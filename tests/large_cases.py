@@ -8,7 +8,7 @@ import pandas as pd
 import pytest
 from typer.testing import CliRunner, Result
 
-from sshiba import cli
+from sshiba.cli.looking import app
 from sshiba.core import machine
 from sshiba.data import parquet_files
 from sshiba.data.reading import read_training
@@ -30,7 +30,7 @@ def everything_is_large(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def run(*words: object) -> Result:
-    return CliRunner().invoke(cli.app, [str(word) for word in words])
+    return CliRunner().invoke(app, [str(word) for word in words])
 
 
 def done(*words: object) -> Result:

@@ -1,18 +1,21 @@
 """The real command in a process of its own: files in, files out, one sentence for each thing that is wrong."""
 
 import io
+import os
 import subprocess
 import sys
+from functools import partial
 from pathlib import Path
 
 import numpy as np
 import pandas as pd
 import pytest
 import reports
-from commands import sshiba
+from commands import ENVIRONMENT, command, sshiba
 
-from sshiba import load
-from sshiba.cli import run
+from sshiba import SSHIBA, load
+from sshiba.cli import demo, run
+from sshiba.data.advice import DataWarning
 
 
 @pytest.fixture(scope="module")
@@ -251,9 +254,14 @@ FILES = {
     "commas.csv": b"a,b\n" + b'"3,333",1\n"4,555",2\n"1,777",3\n' * 8,
     "nameless.csv": b"patient,a\np1,1\n,2\np3,3\n",
     "strange.csv": b"height\n1.8\n1.7\n",
+    "limit.csv": b"patient,a,b\nq1,<0.5,1\nq2,1.2,2\n",
     "level.csv": b"patient,sex\nq1,x\nq2,f\n",
     "text.csv": b"patient,a\nq1,many\nq2,few\n",
     "same.csv": b"patient,a\nq1,1\nq1,2\n",
+    "void.csv": b"a,b\n" + b",\n" * 5,
+    "book.csv": b"PK\x03\x04" + bytes(range(256)),
+    "picture.csv": b"\x89PNG\r\n\x1a\n" + bytes(range(256)),
+    "old.xls": b"old",
     "notes.doc": b"hello",
     "broken.npz": b"PK but not really",
     "broken.sshiba": b"not a model",
@@ -302,7 +310,7 @@ CASES = {
     "no such folder": (("fit", "blood.csv", "-o", "nowhere/model.sshiba"), "there is no folder"),
     "table exists": (("impute", *GOOD, "-o", "new.csv"), "exists"),
     "no such model": (("info", "nothing.sshiba"), "there is no file"),
-    "damaged model": (("info", "broken.sshiba"), "is not a SSHIBA model"),
+    "damaged model": (("info", "broken.sshiba"), "is not a SSHIBA model, or is cut off.\n"),
     "a table as a model": (("info", "blood.csv"), "is not a SSHIBA model"),
     "target unknown": (("predict", "model.sshiba", "new.csv", "--target", "height"), "unknown target 'height'"),
     "no probabilities": (("predict", "model.sshiba", "new.csv", "--target", "c", "--proba"), "use --std for its dev"),
@@ -313,6 +321,23 @@ CASES = {
         ("transform", "model.sshiba", "text.csv"),
         "('many', 'few'): name what means missing with --",
     ),
+    "numbers and text in new rows": (
+        ("predict", "model.sshiba", "limit.csv", "--index", "patient", "--target", "c"),
+        "column 'a' mixes numbers and text: '<0.5' in 1 of 2 cells is not a number: write the limit itself there, or",
+    ),
+    "no values": ((*FIT, "void.csv"), "no cell has a value: name the separator with --sep, or what"),
+    "a workbook as text": ((*FIT, "book.csv"), "'book.csv' is no text but a zip archive, as workbooks are: if it is"),
+    "a picture as text": ((*FIT, "picture.csv"), "'picture.csv' is no text but a picture (PNG)."),
+    "an old workbook": ((*FIT, "old.xls"), "save it as .xlsx"),
+    "target misspelt": (("predict", "model.sshiba", "new.csv", "--target", "Sx"), "Did you mean 'sex'?"),
+    "index misspelt": ((*FIT, "blood.csv", "--index", "Patients"), "Did you mean 'patient'?"),
+    "drop misspelt": ((*FIT, "blood.csv", "--drop", "SEX"), "Did you mean 'sex'?"),
+    "view misspelt": ((*FIT, "blood.csv", "--view", "v=a,Sex"), "no column 'Sex'. Did you mean 'sex'?"),
+    "limits misspelt": ((*FIT, "blood.csv", "--limits", "Il=1,"), "no column 'Il'. Did you mean 'ill'?"),
+    "margin misspelt": ((*FIT, "blood.csv", "--margin", "ILL=log"), "no column 'ILL'. Did you mean 'ill'?"),
+    "levels misspelt": ((*FIT, "blood.csv", "--levels", "Sex=f,m"), "no column 'Sex'. Did you mean 'sex'?"),
+    "covariate misspelt": ((*FIT, *GOOD[:3], "--covariate", "Sex"), "Did you mean 'sex'?"),
+    "groups misspelt": ((*FIT, *GOOD[:3], "--groups", "sx"), "Did you mean 'sex'?"),
     "resume other data": (("fit", "one.csv", "--index", "patient", "--resume", "model.sshiba"), "not the data of the"),
 }
 
@@ -367,19 +392,32 @@ def test_an_interrupt_that_no_command_catches_ends_without_a_traceback(monkeypat
     def interrupted() -> None:
         raise KeyboardInterrupt
 
-    monkeypatch.setattr("sshiba.cli.app", interrupted)
+    monkeypatch.setattr("sshiba.cli.looking.app", interrupted)
     with pytest.raises(SystemExit) as ended:
         run()
     assert ended.value.code == 1
+
+
+def test_an_interrupt_while_the_command_is_imported_ends_without_a_traceback(tmp_path: Path) -> None:
+    (tmp_path / "numpy.py").write_text("raise KeyboardInterrupt")
+    paths = os.pathsep.join([str(tmp_path), ENVIRONMENT["PYTHONPATH"]])
+    done = subprocess.run(command("info", "m"), env={**ENVIRONMENT, "PYTHONPATH": paths}, capture_output=True)
+    assert (done.returncode, done.stdout, done.stderr) == (1, b"", b"")
 
 
 def test_an_interrupt_within_an_exec_ends_with_the_exit_code_of_the_command(tmp_path: Path) -> None:
     """Python itself would end `python -m` by the signal, though the interrupt was caught."""
     (tmp_path / "interrupted.py").write_text(
         "import signal\n"
-        "from sshiba import cli\n"
+        "from sshiba.cli import looking, run\n"
         "signal.signal(signal.SIGINT, signal.default_int_handler)\n"  # else ignored where this runs in the background
-        "cli.app = lambda: exec('signal.raise_signal(signal.SIGINT)')\n"
-        "cli.run()\n"
+        "looking.app = lambda: exec('signal.raise_signal(signal.SIGINT)')\n"
+        "run()\n"
     )
-    assert subprocess.run([sys.executable, "-m", "interrupted"], cwd=tmp_path).returncode == 1
+    assert subprocess.run([sys.executable, "-m", "interrupted"], cwd=tmp_path, env=ENVIRONMENT).returncode == 1
+
+
+def test_the_demo_is_not_told_of_its_own_data(monkeypatch, recwarn) -> None:
+    monkeypatch.setattr(demo, "SSHIBA", partial(SSHIBA, max_iter=1, search=None))
+    demo.fit_digits(demo.digits_with_holes(), verbose=0)
+    assert not [one for one in recwarn if issubclass(one.category, DataWarning)]

@@ -15,13 +15,14 @@ import pytest
 from typer.testing import CliRunner
 
 from sshiba import load
-from sshiba.cli import app
 from sshiba.cli.arguments import as_options
+from sshiba.cli.looking import app
 from sshiba.cli.steps import learned_reading
 from sshiba.cli.terminal import OPTIONS
 from sshiba.data.advice import Remedy
 from sshiba.files.formats import FileError
 from sshiba.files.growing import ParquetRows, growing
+from sshiba.files.long_tables import LongTable
 from sshiba.files.number_marks import NumberColumn, NumberFormat
 from sshiba.files.reading_options import LearnedReading, Reading
 from sshiba.files.tables import read, read_together
@@ -785,6 +786,38 @@ def test_the_order_of_days_and_months_is_asked_and_remembered(tmp_path: Path) ->
     assert read(new, Reading(), learned).values["when month"][0] == 4
     options = as_options(Reading(day_first=False, normalise_labels=True, separator=";"))
     assert options == ["--normalise-labels", "--month-first", "--sep", "';'"]
+
+
+def test_cells_that_stay_empty_have_no_deviation_and_are_counted(tmp_path: Path) -> None:
+    frame = numbers().assign(place="here", when="2020-01-02")
+    frame.loc[3, ["a", "place", "when"]] = None
+    frame.loc[4, "place"] = None
+    frame.to_csv(tmp_path / "t.csv", index=False)
+    options = ("--drop", "when", "--components", 2, "--std", tmp_path / "std.csv", "-o", tmp_path / "out.csv")
+    said = done("impute", tmp_path / "t.csv", *options).stderr
+    assert "Filled 1 of 160 cells. 3 gaps stay, in 'place', 'when'." in said
+    std = pd.read_csv(tmp_path / "std.csv")
+    assert list(std) == list(frame)
+    assert std[["place", "when"]].isna().all(axis=None)
+    assert ((std[["a", "b", "c"]] > 0) == frame[["a", "b", "c"]].isna()).all(axis=None)
+
+
+@pytest.mark.parametrize("long", [False, True])
+def test_names_that_several_rows_have_are_told_of(tmp_path: Path, long: bool, caplog) -> None:
+    frame = numbers().assign(who=[f"p{i % 35}" for i in range(40)])
+    frame.to_csv(tmp_path / "t.csv", index=False)
+    path, how = str(tmp_path / "t.csv"), Reading(index="who")
+    _ = LongTable(path, how).survey if long else read(path, how)
+    words = "'who' repeats: 'p0' and 4 more stand for several rows; each row counts as a sample of its own."
+    assert caplog.messages == [words]
+    read(path, Reading())
+    assert caplog.messages == [words]
+
+
+def test_columns_to_drop_may_have_blanks_around_their_commas(tmp_path: Path) -> None:
+    path = write_text(tmp_path / "t.csv", "a,b, c", *["1,2,3"] * 3)
+    assert list(values(path, drop=("a, b",))) == [" c"]
+    assert list(values(path, drop=("a, c",))) == ["b"]
 
 
 # ------------------------------------------------------------------------------------------------------- formats

@@ -17,7 +17,7 @@ from sklearn.exceptions import ConvergenceWarning
 from typer.testing import CliRunner
 
 from sshiba import SSHIBA, Priors, Progress, Real, load, tune
-from sshiba.cli import app
+from sshiba.cli.looking import app
 from sshiba.core.scratch import RowsLostError
 from sshiba.data.sampling import Sample
 from sshiba.evaluate.hiding import quiet_fit

@@ -354,6 +354,25 @@ def test_command(tmp_path: Path) -> None:
         assert message in done.stderr
 
 
+def test_what_limits_do_is_said(tmp_path: Path) -> None:
+    """A decimal comma makes two limits of one: cells beyond the upper one, and none at the lower."""
+    given, data = pd.DataFrame(numbers(d=2), columns=["a", "b"]).abs().clip(lower=0.5), tmp_path / "data.csv"
+    given.to_csv(data, index=False)
+    n_low, n_high = int((given["a"] == 0.5).sum()), int((given["a"] > 5).sum())
+    said = [
+        sshiba(
+            "impute", data, "--out", tmp_path / "out.csv", "--force", "--components=2", f"--limits=a={limits}"
+        ).stderr
+        for limits in ("0.5,", "0,5")
+    ]
+    assert f"'a': {n_low} cells at or below 0.5\n" in said[0]
+    assert "beyond it" not in said[0]
+    assert "'a': no cell is at or below its limit 0: --limits takes COLUMN=lower,upper, numbers with a dec" in said[1]
+    assert f"'a': {n_high} cells are above the limit 5, and known only to lie beyond it" in said[1]
+    with pytest.warns(UserWarning, match=r"no cell is at or above its limit 99: limits are pairs, \(lower, upper\)"):
+        fit({"x": given}, {"x": Real(limits={"b": (0.5, 99)})}, max_iter=5)
+
+
 # ------------------------------------------------------------------------------------------------- the point of it
 
 

@@ -305,6 +305,14 @@ def test_new_rows_with_impossible_values() -> None:
         model.transform({"x": odd})
 
 
+def test_what_is_left_aside_is_said_once(tmp_path: Path) -> None:
+    pd.DataFrame(np.exp(latent())[:, :3], columns=list("abc")).assign(place="here").to_csv(tmp_path / "t.csv")
+    done = sshiba("fit", tmp_path / "t.csv", "--out", tmp_path / "m", "--margin=auto", "--components=2")
+    assert done.stderr.count("left aside") == 1
+    done = sshiba("evaluate", tmp_path / "t.csv", "--limits=a=-5,", "--components=2")
+    assert done.stderr.count("no cell is at or below its limit") == 1
+
+
 def test_command(tmp_path: Path) -> None:
     given = pd.DataFrame(np.exp(latent()), columns=list("abcde")).assign(kind=np.where(latent()[:, 1] > 0, "x", "y"))
     given.loc[::9, "a"] = np.nan
@@ -314,7 +322,7 @@ def test_command(tmp_path: Path) -> None:
         "fit", data, "--out", model, "--margin=a=log", "--margin=b=normal", "--limits=c=0.4,", "--view=e=e:real"
     )
     assert done.returncode == 0, done.stderr
-    assert "numeric: margins: log 1, normal 1; values at a limit in 1 column" in done.stderr
+    assert "numeric: margins: log 1, normal 1; 'c': 24 cells at or below 0.4" in done.stderr
     view = load(model).views_["numeric"]
     assert view == Real(margin={"a": "log", "b": "normal"}, limits={"c": (0.4, None)})
     assert sshiba("impute", data, "--model", model, "--out", out).returncode == 0

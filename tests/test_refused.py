@@ -12,6 +12,7 @@ from scipy import sparse
 from sklearn.exceptions import NotFittedError
 
 from sshiba import SSHIBA, Binary, Categorical, Priors, Real
+from sshiba.data.advice import DataTypeError
 from sshiba.data.refusing import refusal
 
 
@@ -148,7 +149,7 @@ BAD_TRAINING: dict[str, tuple[Any, Any, list[str]]] = {
     "text in numbers": (
         {"v": pd.DataFrame({"p": [1.5] * N, "q": ["x", "y", 1.0] * 4})},
         {"v": Real()},
-        ["'v'", "'q'", "'x', 'y'", "Categorical"],
+        ["'v'", "'q'", "'x' in 4 and 'y' in 4 of 12 cells are not numbers", "Categorical"],
     ),
     "numbers as text": (
         {"v": [str(x) for x in NUMBERS[:, 0]]},
@@ -243,3 +244,17 @@ def test_cells_beyond_a_limit_of_detection_are_not_called_missing() -> None:
     only = refusal(pd.Series(["<0.5", "1.2", "3.1", ">9", "0.7"], name="crp"))
     assert only is not None
     assert "missing" not in str(only)
+
+
+def test_text_among_numbers_of_new_rows_is_named() -> None:
+    """As in training: the cells that are no numbers, not those that are."""
+    model = SSHIBA(2, max_iter=5, search=None).fit(pd.DataFrame(make_views()["X"][:, :2], columns=["crp", "hb"]))
+    new = pd.DataFrame({"crp": ["1,27", "<0,5", "4,85", "<0,5", None], "hb": 1.0})
+    with pytest.raises(DataTypeError, match=r"'crp' mixes numbers and text: '<0,5' in 2 of 4 cells is not a number"):
+        model.transform(new)
+
+
+@pytest.mark.parametrize(("value", "n", "words"), [(None, 3, "no cell has a value: check how"), (1.0, 0, "no rows")])
+def test_tables_without_anything(value: object, n: int, words: str) -> None:
+    with pytest.raises(ValueError, match=words):
+        SSHIBA().fit(pd.DataFrame({"a": [value] * n, "b": [value] * n}))

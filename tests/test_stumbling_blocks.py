@@ -259,3 +259,16 @@ def test_nothing_is_logged_twice(caplog) -> None:
     with caplog.at_level(logging.INFO, logger="sshiba"):
         SSHIBA(2, max_iter=3).fit(pd.DataFrame(make_views()["X"]))
     assert len([r for r in caplog.records if "'numeric'" in r.getMessage()]) == 1
+
+
+def test_columns_are_called_unknown_once_and_never_those_of_training(tmp_path, caplog) -> None:
+    frame = pd.DataFrame(make_views()["X"], columns=list("abcdefgh")).assign(place="here")
+    with pytest.warns(UserWarning, match="left aside") as told:
+        model = SSHIBA(2, max_iter=5, search=None, random_state=0).fit(frame)
+    assert len([one for one in told if "left aside" in str(one.message)]) == 1
+    caplog.clear()
+    model.report(tmp_path / "report.html", frame, fraction=0.1)
+    model.impute(frame)
+    model.impute(frame.assign(new="x"), n_draws=2)
+    told = [words for words in caplog.messages if "does not know" in words]
+    assert told == ["columns the model does not know, left as they are: 'new'"]

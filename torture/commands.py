@@ -108,7 +108,8 @@ def run_command(arguments: list[str], folder: Path) -> tuple[int, str]:
 
 
 def in_child(arguments: list[str]) -> int:
-    from sshiba.cli import app, terminal
+    from sshiba.cli import terminal
+    from sshiba.cli.looking import app
 
     shown = terminal.show_warning
 

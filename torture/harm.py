@@ -40,7 +40,7 @@ exit $code
 """
 LIMITED = "import resource, signal, sys; signal.signal(signal.SIGXFSZ, signal.SIG_IGN); "
 LIMITED += "resource.setrlimit(resource.RLIMIT_FSIZE, ({size}, {size})); "
-LIMITED += "sys.argv = ['sshiba', *sys.argv[1:]]; from sshiba.cli import app; app()"
+LIMITED += "sys.argv = ['sshiba', *sys.argv[1:]]; from sshiba.cli.looking import app; app()"
 may_mount = cache(can_mount)
 
 

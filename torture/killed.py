@@ -34,7 +34,7 @@ SAVING = "import sys; from sshiba import load; model = load('whole.sshiba')\nwhi
 REPRODUCING = """
 from sshiba.paper import multiview
 multiview.METHODS = {name: multiview.METHODS[name] for name in ("SSHIBA, paper's settings", "CCA", "ridge")}
-from sshiba.cli import app
+from sshiba.cli.looking import app
 app(["reproduce", "multiview", "--quick", "--jobs", "1", "--out", "results"])
 """
 EARLIEST, LATEST = 0.25, 0.85  # of the seconds that a command takes by itself: when it is ended

@@ -83,7 +83,7 @@ def model(**options: Any) -> Any:
 
 def command(*words: Any) -> int:
     """The command in this process; its exit code."""
-    from sshiba.cli import app
+    from sshiba.cli.looking import app
 
     try:
         app([str(word) for word in words])

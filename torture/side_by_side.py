@@ -213,7 +213,7 @@ def without_any_extra() -> str:
     with tempfile.TemporaryDirectory() as name:
         np.savetxt(Path(name, "x.csv"), views(0)["x"], delimiter=",", header="a,b,c,d,e,f", comments="")
         for words in (["fit", "x.csv", "-o", "m.sshiba"], ["impute", "x.csv", "--model", "m.sshiba", "-o", "o.csv"]):
-            line = f"{before}from sshiba.cli import app; app({words!r})"
+            line = f"{before}from sshiba.cli.looking import app; app({words!r})"
             ended = said(Path(name), [sys.executable, "-c", line])
             demand(ended.returncode == 0, f"{words[0]}: {ended.stderr[-400:]}")
     return "same kind"
@@ -241,7 +241,7 @@ def decimal_comma() -> str:
         np.savetxt(Path(folder, "x.csv"), views(0)["x"], delimiter=",", header="a,b,c,d,e,f", comments="")
         filled = []
         for variables, first in (({}, ""), (more, before)):
-            line = f"{first}from sshiba.cli import app; app(['impute', 'x.csv', '-o', 'o.csv', '--force'])"
+            line = f"{first}from sshiba.cli.looking import app; app(['impute', 'x.csv', '-o', 'o.csv', '--force'])"
             ended = said(Path(folder), [sys.executable, "-c", line], variables)
             demand(ended.returncode == 0, ended.stderr[-400:])
             filled.append(Path(folder, "o.csv").read_bytes())

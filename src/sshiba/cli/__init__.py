@@ -1,13 +1,15 @@
 """The `sshiba` command."""
 
-from .looking import app
-
-__all__ = ["app", "run"]
+__all__ = ["run"]
 
 
 def run() -> None:
-    """The command as a program. Ctrl-C ends it without a traceback, also where the command itself does not catch it."""
+    """The command as a program. Ctrl-C ends it without a traceback, also while it is imported, and where the command
+    itself does not catch it.
+    """
     try:
+        from .looking import app
+
         app()
     except KeyboardInterrupt:
         raise SystemExit(1) from None

@@ -61,7 +61,7 @@ from .steps import (
     say_absent,
     whole_labels,
 )
-from .terminal import Once, PlainWords, describe, errors, plain_errors, say, show_warning
+from .terminal import Once, PlainWords, describe, errors, once, plain_errors, say, show_warning
 
 app = typer.Typer(
     cls=Commands,
@@ -97,7 +97,7 @@ def main(
     logged.setFormatter(PlainWords())
     logged.addFilter(Once())
     logging.basicConfig(level=logging.WARNING, handlers=[logged])
-    warnings.showwarning = show_warning
+    warnings.showwarning = once(show_warning)
 
 
 # ------------------------------------------------------------------------------------------------------ commands
@@ -176,7 +176,7 @@ def impute(
     how: Reading,
     std: Annotated[
         str | None,
-        typer.Option(help="File for the standard deviations: 0 for observed cells, empty for unknown columns."),
+        typer.Option(help="File for the standard deviations: 0 for observed cells, empty where nothing is filled."),
     ] = None,
     lower: Annotated[
         str | None, typer.Option(help="File for the table filled with the lower ends of the intervals.")

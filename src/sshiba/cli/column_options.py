@@ -18,6 +18,7 @@ from ..data.reading import recognised
 from ..data.sources import RowSource
 from ..data.twins import KERNELS
 from ..data.types import VIEW_TYPES, Ordinal, Real
+from ..data.wording import did_you_mean
 
 MARGINS = tuple(BENT)
 LEVELS_VIEW = "ordinal"  # of the columns of --levels that are in no --view
@@ -57,7 +58,7 @@ def parse_view(text: str, given: Any) -> tuple[str, Any]:
     for pattern in columns.split(","):
         names = [c for c in map(str, given) if c == pattern or fnmatch.fnmatchcase(c, pattern)]
         if not names:
-            raise ValueError(f"--view {text!r}: there is no column {pattern!r}.")
+            raise ValueError(f"--view {text!r}: there is no column {pattern!r}.{did_you_mean([pattern], given)}")
         found += [column for column in names if column not in found]
     return name, (found, _view_type(kind, text)) if kind else found
 
@@ -89,7 +90,7 @@ def parse_levels(text: str, outline: pd.DataFrame) -> tuple[str, list]:
     if not equals or len(found) < 2 or not all(found):
         raise ValueError(f"--levels {text!r}: write COLUMN=lowest,...,highest, such as pain=none,some,much.")
     if column not in outline:
-        raise ValueError(f"--levels {text!r}: there is no column {column!r}.")
+        raise ValueError(f"--levels {text!r}: there is no column {column!r}.{did_you_mean([column], outline)}")
     is_number = pd.api.types.is_numeric_dtype(outline[column].dtype)
     return column, [float(level) for level in found] if is_number else found
 
@@ -176,7 +177,7 @@ def parse_margin(text: str, outline: pd.DataFrame) -> tuple[str | None, str]:
     if kind not in MARGINS:
         raise ValueError(f"--margin {text!r}: write KIND or COLUMN=KIND, with a kind of {', '.join(MARGINS)}.")
     if equals and column not in outline:
-        raise ValueError(f"--margin {text!r}: there is no column {column!r}.")
+        raise ValueError(f"--margin {text!r}: there is no column {column!r}.{did_you_mean([column], outline)}")
     return (column, kind) if equals else (None, kind)
 
 
@@ -187,7 +188,7 @@ def parse_limits(text: str, outline: pd.DataFrame) -> tuple[str, tuple]:
     if not equals or len(found) != 2 or not any(found):
         raise ValueError(f"--limits {text!r}: write COLUMN=lower,upper, such as lead=0.05, or hours=,48.")
     if column not in outline:
-        raise ValueError(f"--limits {text!r}: there is no column {column!r}.")
+        raise ValueError(f"--limits {text!r}: there is no column {column!r}.{did_you_mean([column], outline)}")
     return column, tuple(_edge(edge, text, outline) for edge in found)
 
 
@@ -197,7 +198,7 @@ def _edge(edge: str, text: str, outline: pd.DataFrame) -> float | str | None:
     except ValueError:
         if edge in outline:
             return edge
-    raise ValueError(f"--limits {text!r}: {edge!r} is neither a number nor a column.")
+    raise ValueError(f"--limits {text!r}: {edge!r} is neither a number nor a column.{did_you_mean([edge], outline)}")
 
 
 def _view_type(kind: str, text: str) -> str:

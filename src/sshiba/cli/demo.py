@@ -62,7 +62,8 @@ def fit_digits(data: Digits, verbose: int = 1) -> SSHIBA:
     types = {"upper half": Real(), "lower half": Real(), "digit": Categorical(), "traits": Binary()}
     model = SSHIBA(n_components=40, views=types, tol=1e-6, random_state=0, verbose=verbose)
     with warnings.catch_warnings():
-        warnings.filterwarnings("ignore", message=".*constant", category=UserWarning)  # corners that are always white
+        for odd in (".*constant", "far-off numbers"):  # corners: always white, or nearly so
+            warnings.filterwarnings("ignore", message=odd, category=UserWarning)
         return model.fit(data.views())
 
 

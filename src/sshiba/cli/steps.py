@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import itertools
+from collections import Counter
 from collections.abc import Collection, Mapping, Sequence
 from contextlib import ExitStack
-from dataclasses import dataclass, replace
-from difflib import get_close_matches
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -18,7 +18,7 @@ from ..data.border import as_views
 from ..data.row_parts import holds_sources
 from ..data.sources import RowSource
 from ..data.sparse_tables import SparseTable, is_sparse_view
-from ..data.wording import first_few, quoted
+from ..data.wording import counted, first_few, nearest, quoted
 from ..estimator import SSHIBA, load
 from ..files.file_table import FileTable
 from ..files.growing import growing
@@ -32,7 +32,7 @@ from ..files.writing import write
 from ..fitted.intervals import LABELS, LOWER, UPPER
 from .arguments import Fitting
 from .parts import RowsBar, say_long
-from .terminal import Expectation, say
+from .terminal import Expectation, errors, print_scales, say
 
 MEMORY = 3  # times the numbers themselves
 
@@ -95,9 +95,8 @@ def say_absent(model: SSHIBA, given: Any, target: str | None = None) -> None:
     if not absent:
         return
     features = {feature for _, feature in known}
-    strange = {str(name).strip().casefold(): name for name in given if name not in features}
-    close = {name: get_close_matches(str(name).casefold(), strange, 1) for name in absent}
-    meant = [f"{quoted(strange[near[0]])} for {quoted(name)}" for name, near in close.items() if near]
+    near = nearest(absent, [name for name in given if name not in features])
+    meant = [f"{quoted(found)} for {quoted(name)}" for name, found in near.items()]
     say(
         f"Not in the data: {first_few(absent, 10)}; predictions do without."
         + (f" Did you mean {', '.join(meant)}?" if meant else "")
@@ -121,6 +120,7 @@ def fitted(given: Any, fitting: Fitting) -> SSHIBA:
     """A model fitted with a progress bar."""
     model = fitting.model(given)
     fit_shown(model, given)
+    print_scales(model, errors)
     return model
 
 
@@ -195,7 +195,9 @@ def impute_tables(
             write_views(given, deviations, targets.std)
         for end, path in targets.bounds.items():
             write_views(given, {**filled, **bounds[end]}, path)
-        say_filled(sum(count_holes(part) for part in views.values()), sum(map(n_cells, views.values())))
+        tally = Tally()
+        tally.add_views(views, filled)
+        tally.say()
         return
     filled, deviations, bounds = impute_asked(used, values, asked)
     table, rounded = given.filled(filled)
@@ -204,21 +206,43 @@ def impute_tables(
         write(given.deviations(deviations), targets.std, given.dialect, given.sheet)
     for end, path in targets.bounds.items():
         write(given.filled(bounds[end])[0], path, given.dialect, given.sheet)
-    say_filled(n_filled(given, filled), given.own.size, rounded)
+    tally = Tally()
+    tally.add_table(given, filled, rounded)
+    tally.say()
 
 
-def n_filled(table: FileTable, found: pd.DataFrame) -> int:
-    return sum(int(table.changed(name, found).sum()) for name in table.own)
+@dataclass
+class Tally:
+    """What was filled, and what was not."""
+
+    cells: int = 0
+    filled: int = 0
+    left: Counter[Any] = field(default_factory=Counter)  # column or view -> its cells that stay empty
+    rounded: dict[Any, None] = field(default_factory=dict)  # columns of whole numbers
+
+    def add_table(self, table: FileTable, found: pd.DataFrame, rounded: Sequence[Any]) -> None:
+        self.cells += table.own.size
+        self.filled += sum(int(table.changed(name, found).sum()) for name in table.own)
+        self.left.update(table.gaps_left(found))
+        self.rounded |= dict.fromkeys(rounded)
+
+    def add_views(self, views: Mapping[str, Any], found: Mapping[str, Any]) -> None:
+        for name, part in views.items():
+            left = count_holes(found[name])
+            self.cells += n_cells(part)
+            self.filled += count_holes(part) - left
+            self.left.update({name: left} if left else {})
+
+    def say(self) -> None:
+        n_left = self.left.total()
+        gaps = f" {counted(n_left, 'gap')} {'stays' if n_left == 1 else 'stay'}, in {first_few(self.left, 10)}."
+        say(f"Filled {self.filled:,} of {self.cells:,} cells.{gaps if n_left else ''}")
+        if self.rounded:
+            say(f"Rounded, since the others are whole numbers: {first_few(self.rounded, 10)}.")
 
 
 def count_holes(part: Any) -> int:
     return 0 if is_sparse_view(part) else int(np.sum(pd.isna(np.asarray(part))))
-
-
-def say_filled(n_holes: int, n_cells: int, rounded: Sequence[Any] = ()) -> None:
-    say(f"Filled {n_holes:,} of {n_cells:,} cells.")
-    if rounded:
-        say(f"Rounded, since the others are whole numbers: {first_few(rounded, 10)}.")
 
 
 def impute_long(
@@ -238,8 +262,7 @@ def impute_long(
     else:
         used = model or fitted(long.source(), fitting)
     long = long.read_as(learned_reading(used))
-    n_holes = cells = 0
-    all_rounded: dict[Any, None] = {}
+    tally = Tally()
     dialect = dialect_of(long)
     with RowsBar("filling", n_rows) as bar, ExitStack() as files:
         add, add_std = (files.enter_context(growing(path, dialect)) for path in (targets.out, targets.std))
@@ -251,12 +274,11 @@ def impute_long(
             add_std(part.deviations(deviations))
             for end, add_part in add_end.items():
                 add_part(part.filled(bounds[end])[0])
-            all_rounded |= dict.fromkeys(rounded)
-            n_holes, cells = n_holes + n_filled(part, filled), cells + part.own.size
+            tally.add_table(part, filled, rounded)
             bar.advance(len(filled))
             del part, filled, deviations, bounds, table  # before the next is read
             give_back()
-    say_filled(n_holes, cells, list(all_rounded))
+    tally.say()
 
 
 def impute_views(
@@ -264,7 +286,7 @@ def impute_views(
 ) -> None:
     """Views in files, part by part."""
     used = model or fitted(given.views, fitting)
-    n_holes = cells = 0
+    tally = Tally()
     with RowsBar("filling", given.n_rows) as bar, ExitStack() as files:
         add, add_std = (files.enter_context(growing_views(given, path)) for path in (targets.out, targets.std))
         add_end = {end: files.enter_context(growing_views(given, path)) for end, path in targets.bounds.items()}
@@ -274,10 +296,9 @@ def impute_views(
             add_std(deviations)
             for end, add_part in add_end.items():
                 add_part({**filled, **bounds[end]})
-            n_holes += sum(count_holes(view) for view in part.values())
-            cells += sum(n_cells(view) for view in part.values())
+            tally.add_views(part, filled)
             bar.advance(len(next(iter(part.values()))))
-    say_filled(n_holes, cells)
+    tally.say()
 
 
 # ------------------------------------------------------------------------------------------------------ answers

@@ -8,7 +8,7 @@ import re
 import signal
 import sys
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
 from typing import Any
@@ -37,6 +37,8 @@ OPTIONS = {
     Remedy.ROW_NAMES: "name the rows by it with --index",
     Remedy.MISSING: "name what means missing with --missing {example}",
     Remedy.AT_LIMIT: "write the limit itself there, and say --limits COLUMN=lower,upper",
+    Remedy.READING: "name the separator with --sep, or what means missing with --missing",
+    Remedy.LIMITS: "--limits takes COLUMN=lower,upper, numbers with a decimal point",
     Remedy.KEEP_LABELS: "if one is a label, keep it with --not-missing",
     Remedy.NUMBERS: "name its --decimal or --thousands mark",
     Remedy.MARKS: "name its --decimal or --thousands mark",
@@ -75,12 +77,16 @@ USER_ERRORS = (ValueError, TypeError, OSError, ImportError, DatasetError, ModelF
 
 
 def options_here() -> dict[Remedy, str]:
-    """What can be done with the command that runs: words with options that it does not have are empty."""
+    """What can be done with the command that runs: clauses with options that it does not have are left out."""
     context = running.get()
     if context is None:
         return OPTIONS
     has = {option for parameter in context.command.params for option in (*parameter.opts, *parameter.secondary_opts)}
-    return {remedy: words if has >= set(re.findall(r"--[a-z-]+", words)) else "" for remedy, words in OPTIONS.items()}
+
+    def here(words: str) -> str:
+        return ", and ".join(clause for clause in words.split(", and ") if has >= set(re.findall(r"--[a-z-]+", clause)))
+
+    return {remedy: here(words) for remedy, words in OPTIONS.items()}
 
 
 class PlainWords(logging.Formatter):
@@ -158,6 +164,18 @@ def show_warning(message: Warning | str, category: type[Warning], *_: Any, **__:
         say(message.said(options_here()) if isinstance(message, AdvisedError) else str(message))
 
 
+def once(show: Callable[..., None]) -> Callable[..., None]:
+    """Shows each warning once, though it is true of several fits."""
+    said: set[str] = set()
+
+    def show_new(message: Warning | str, *rest: Any, **more: Any) -> None:
+        if str(message) not in said:
+            said.add(str(message))
+            show(message, *rest, **more)
+
+    return show_new
+
+
 class Expectation:
     """Tells the time that a sweep takes, once it is known, where a fit will be long."""
 
@@ -182,12 +200,18 @@ def describe(model: SSHIBA, console: Console) -> None:
     ended = f"{how} after {counted(model.n_iter_, 'sweep')}, bound {model.fitted_.elbo:,.1f}"
     title = f"{rows}, {factors}{which}; {ended}"
     print_table(table[["view", "type"]].assign(size=sizes, **shares), title, console)
-    for name, coding in model.fitted_.schema.codings.items():
-        if coding.scales_in_words:
-            console.print(f"{name}: {coding.scales_in_words}", highlight=False, markup=False)
+    print_scales(model, console)
     known = model.fitted_.schema.covariates
     if known is not None:
         console.print(f"covariates: {known.in_words}", highlight=False, markup=False)
+
+
+def print_scales(model: SSHIBA, console: Console) -> None:
+    """Margins, and what is at a limit."""
+    schema = model.fitted_.schema
+    for name in schema.codings:
+        if schema.scales_in_words(name):
+            console.print(f"{name}: {schema.scales_in_words(name)}", highlight=False, markup=False, soft_wrap=True)
 
 
 def print_scores(scores: pd.DataFrame, title: str) -> None:

@@ -18,6 +18,8 @@ class Remedy(StrEnum):
     ROW_NAMES = "make it the index"
     MISSING = "set it to NaN or None if it means missing"
     AT_LIMIT = "write the limit itself there, and say Real(limits={column: (lower, upper)})"
+    READING = "check how the table was read"
+    LIMITS = "limits are pairs, (lower, upper)"
     KEEP_LABELS = "if one is a label, make its column a category with .astype('category')"
     NUMBERS = "convert it with pd.to_numeric"
     MARKS = "name its decimal and thousands marks when it is read"

@@ -17,6 +17,7 @@ from pandas.api import types as pdt
 
 from .advice import DataError, DataTypeError, Problem, Remedy
 from .coding import EXACT_INTEGER
+from .mixed_cells import mixed, no_numbers
 from .wording import counted, first_few, quoted
 
 FINITE = (np.finfo(np.float32).min, np.finfo(np.float32).max)  # numbers of single precision
@@ -160,6 +161,10 @@ def _not_numbers(column: pd.Series, kind: str, text_remedies: tuple[Remedy, ...]
         texts = [cell for cell in column.dropna() if isinstance(cell, _TEXT)]
         if looks_numeric(texts):
             return Problem(f"holds numbers stored as text ({first_few(texts)})", (Remedy.NUMBERS,))
+        words = no_numbers(column.dropna())
+        if 0 < len(words) < column.notna().sum():
+            others = [remedy for remedy in text_remedies if remedy != Remedy.MISSING]
+            return mixed(words, int(column.notna().sum()), others)
         return Problem(f"holds text ({first_few(dict.fromkeys(texts))})", text_remedies)
     if kind == "date":
         return Problem("holds dates or times", (Remedy.LEAVE_OUT, Remedy.DATES))

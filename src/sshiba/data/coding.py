@@ -107,13 +107,10 @@ class Coding:
         return self.container in ("frame", "series")
 
     @property
-    def scales_in_words(self) -> str:
-        """Margins: log 5, logit 1; values at a limit in 2 columns. Of views without such columns empty."""
+    def margins_in_words(self) -> list[str]:
+        """Margins: log 5, logit 1. Of views without such columns empty."""
         kinds = Counter(margin.kind for margin in self.margins if margin.kind != "none")
-        limited = sum(n > 0 for n in self.at_limits)
-        found = [f"margins: {', '.join(f'{kind} {n}' for kind, n in kinds.most_common())}"] if kinds else []
-        found += [f"values at a limit in {counted(limited, 'column')}"] if limited else []
-        return "; ".join(found)
+        return [f"margins: {', '.join(f'{kind} {n}' for kind, n in kinds.most_common())}"] if kinds else []
 
     @property
     def size_in_words(self) -> str:

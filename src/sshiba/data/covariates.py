@@ -25,7 +25,7 @@ from .tensors import on_host
 from .types import Categorical, Real
 from .types.categorical import order_levels
 from .types.labelled import factorise
-from .wording import counted, first_few, quoted
+from .wording import counted, did_you_mean, first_few, quoted
 
 GROUPS = "groups of samples"  # what their labels are called among the rows
 ENTRY = "covariates"  # of a dict of views: where covariates that are named by their columns stand
@@ -71,7 +71,8 @@ def columns_named(frame: pd.DataFrame, named: Iterable[Any]) -> list:
     """The covariates among the columns of the one table, all of which it must have."""
     unknown = [name for name in named if name not in frame]
     if unknown:
-        raise ValueError(f"covariates: there is no column {first_few(unknown)}; there are {first_few(frame, 10)}.")
+        has = f"there are {first_few(frame, 10)}.{did_you_mean(unknown, frame)}"
+        raise ValueError(f"covariates: there is no column {first_few(unknown)}; {has}")
     return list(named)
 
 

@@ -29,7 +29,8 @@ class NumberSummary:
     rest: np.ndarray  # (D,): the mean less `near_mean`
     std: np.ndarray  # (D,)
     counts: np.ndarray  # (D,) bool: are all of them whole numbers of 0 or more?
-    at_limits: np.ndarray | None = None  # (D,): how many of them are at a limit
+    at_limits: np.ndarray | None = None  # (2, D): how many of them are at their lower limit or below, or upper or above
+    past_limits: np.ndarray | None = None  # (2, D): how many of these are not at it
     beside: tuple = ()  # columns that have the limits of rows
 
     @classmethod
@@ -53,11 +54,9 @@ class NumberSummary:
         near_mean = np.where(empty, other.near_mean, self.near_mean)
         rest = np.where(empty, other.rest, self.rest + share * gap)
         std = np.where(empty, other.std, np.where(other.n == 0, self.std, unit * np.sqrt(variance)))
-        at_limits = None
-        if self.at_limits is not None and other.at_limits is not None:
-            at_limits = self.at_limits + other.at_limits
+        at_limits, past_limits = _sum(self.at_limits, other.at_limits), _sum(self.past_limits, other.past_limits)
         counts = self.counts & other.counts
-        return NumberSummary(self.features, n, near_mean, rest, std, counts, at_limits, self.beside)
+        return NumberSummary(self.features, n, near_mean, rest, std, counts, at_limits, past_limits, self.beside)
 
     @property
     def mean(self) -> np.ndarray:
@@ -67,6 +66,10 @@ class NumberSummary:
     def constant(self) -> np.ndarray:
         """Is the spread of each column nil, or rounding? (D,)"""
         return self.std <= ROUNDING * np.abs(self.mean)
+
+
+def _sum(one: np.ndarray | None, other: np.ndarray | None) -> np.ndarray | None:
+    return None if one is None or other is None else one + other
 
 
 def column_moments(values: np.ndarray, n_observed: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:

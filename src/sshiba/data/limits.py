@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from numbers import Real as RealNumber
@@ -10,10 +11,11 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from .advice import DataError, Problem, Remedy
+from .advice import DataError, DataWarning, Problem, Remedy
 from .cells import cell_name, read_numbers
-from .wording import quoted
+from .wording import counted, did_you_mean, first_few, quoted
 
+SIDES = ("at or below", "at or above")  # the lower limit, and the upper
 ROUNDING = 1e-6  # of a limit: a value of single precision is at a limit of double precision
 
 Edge = float | str | None  # a number, the column that has one for each row, or none
@@ -51,10 +53,12 @@ def check_limits(given: Any, columns: pd.Index, name: str) -> None:
         if _is_number(pair[0]) and _is_number(pair[1]) and pair[0] >= pair[1]:
             raise ValueError(f"view {name!r}: the lower limit {pair[0]:g} is not below the upper one, {pair[1]:g}.")
         if column is not ONE_PAIR and column not in columns:
-            raise ValueError(f"view {name!r}: limits are given for {quoted(column)}, which is no column of it.")
+            hint = did_you_mean([column], columns)
+            raise ValueError(f"view {name!r}: limits are given for {quoted(column)}, which is no column of it.{hint}")
         absent = [edge for edge in pair if isinstance(edge, str) and edge not in columns]
         if absent:
-            raise ValueError(f"view {name!r}: {quoted(absent[0])} should have limits, and is no column of the view.")
+            what, hint = f"{quoted(absent[0])} should have limits", did_you_mean(absent[:1], columns)
+            raise ValueError(f"view {name!r}: {what}, and is no column of the view.{hint}")
     limits = Limits.of(given, tuple(columns))
     if not limits.pairs:
         raise ValueError(f"view {name!r}: all of its columns hold limits of others.")
@@ -107,11 +111,60 @@ class Limits:
             raise DataError(Problem(f"{what}, in {where}", (Remedy.LEAVE_OUT,)))
         return lower, upper
 
+    def in_words(self, at_limits: Sequence[int]) -> list[str]:
+        """'a', 'b': 19 cells at or below 0.5: of each pair of limits, how many training cells are at one."""
+        found: dict[Pair, list[int]] = {}
+        for place, pair in enumerate(self.pairs):
+            if pair != (None, None):
+                found.setdefault(pair, []).append(place)
+        return [
+            f"{first_few(self.features[d] for d in own)}: "
+            f"{counted(sum(at_limits[d] for d in own) if at_limits else 0, 'cell')} {_pair_in_words(pair)}"
+            for pair, own in found.items()
+        ]
 
-def beyond(values: np.ndarray, lower: np.ndarray, upper: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Which values are at their lower limit or below, and which at their upper or above."""
+    def warn_odd(self, name: str, at_limits: np.ndarray, past_limits: np.ndarray) -> None:
+        """One warning for limits that no cell is at, and for those that cells lie beyond; both counts are (2, D)."""
+        found: dict[tuple[int, Edge], list[int]] = {}
+        for place, pair in enumerate(self.pairs):
+            for side, edge in enumerate(pair):
+                if edge is not None:
+                    found.setdefault((side, edge), []).append(place)
+        problems = []
+        for (side, edge), own in found.items():
+            limit, whose = _in_words(edge), first_few(self.features[d] for d in own)
+            n_at, n_past = int(at_limits[side, own].sum()), int(past_limits[side, own].sum())
+            if n_at == 0:
+                problems.append(Problem(f"{whose}: no cell is {SIDES[side]} its limit {limit}", (Remedy.LIMITS,)))
+            elif n_past:
+                cells = f"{counted(n_past, 'cell is', 'cells are')} {('below', 'above')[side]} the limit {limit}"
+                problems.append(Problem(f"{whose}: {cells}, and known only to lie beyond it"))
+        if problems:
+            warnings.warn(DataWarning(*(problem.of(f"view {name!r},") for problem in problems)), stacklevel=2)
+
+
+def _pair_in_words(pair: Pair) -> str:
+    told = [f"{words} {_in_words(edge)}" for words, edge in zip(SIDES, pair) if edge is not None]
+    return " or ".join(told)
+
+
+def _in_words(edge: Edge) -> str:
+    return f"{edge:g}" if isinstance(edge, float) else quoted(edge)
+
+
+def beyond(
+    values: np.ndarray, lower: np.ndarray, upper: np.ndarray, but_at: bool = False
+) -> tuple[np.ndarray, np.ndarray]:
+    """Which values are at their lower limit or below, and which at their upper or above; `but_at`: and not at it."""
     near = [ROUNDING * np.where(np.isfinite(edges), np.abs(edges), 0.0) for edges in (lower, upper)]
+    if but_at:
+        return values < lower - near[0], values > upper + near[1]
     return values <= lower + near[0], values >= upper - near[1]
+
+
+def count(sides: tuple[np.ndarray, np.ndarray]) -> np.ndarray:
+    """How many cells of each column are on either side, (2, D)."""
+    return np.stack([side.sum(axis=0) for side in sides])
 
 
 def as_intervals(

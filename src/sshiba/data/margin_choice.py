@@ -7,7 +7,7 @@ without factors; it needs no fit, and adds up over chunks of rows.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -15,6 +15,7 @@ from scipy.special import log_ndtr
 
 from .learned import NumberSummary
 from .margins import KINDS, Margin, rank_margin
+from .wording import did_you_mean
 
 POWERS = tuple(round(0.1 * k, 1) for k in range(21))  # of Box and Cox, 0 to 2
 BENT = {
@@ -43,7 +44,8 @@ def check_margin(given: Any, features: tuple, name: str, limited: tuple[bool, ..
             known = ", ".join(map(repr, BENT))
             raise ValueError(f"view {name!r}: margin must be one of {known} or None, not {kind!r}.")
         if column not in features:
-            raise ValueError(f"view {name!r}: a margin is given for {column!r}, which is no column of it.")
+            hint = did_you_mean([column], features)
+            raise ValueError(f"view {name!r}: a margin is given for {column!r}, which is no column of it.{hint}")
     for feature, has_limits in zip(features, limited):
         if has_limits and every.get(feature) == "normal":
             raise ValueError(
@@ -235,7 +237,7 @@ def summary_of(learned: MarginSummary, margins: list[Margin]) -> NumberSummary:
     """The columns as they are transformed."""
     raw = learned.raw
     names = ("near_mean", "rest", "std")
-    parts = {name: np.array(getattr(raw, name)) for name in names}
+    parts: dict[str, Any] = {name: np.array(getattr(raw, name)) for name in names}
     by_kind = {(margin.kind, margin.power): own for margin, own in learned.tried.items()}
     for d, margin in enumerate(margins):
         if margin.kind == "normal":
@@ -246,4 +248,4 @@ def summary_of(learned: MarginSummary, margins: list[Margin]) -> NumberSummary:
         elif margin.kind != "none":
             for name in names:
                 parts[name][d] = getattr(by_kind[margin.kind, margin.power].every, name)[d]
-    return NumberSummary(raw.features, raw.n, counts=raw.counts, at_limits=raw.at_limits, beside=raw.beside, **parts)
+    return replace(raw, **parts)

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from .advice import DataError, DataWarning, Problem
+from .advice import DataError, DataWarning, Problem, Remedy
 from .cells import column_kind
 from .coding import Coding, plain_names
 from .containers import refuse_odd_names
@@ -21,7 +21,7 @@ from .markers import tell_markers, without_markers
 from .refusing import is_constant_text, refusal
 from .spellings import holds_yes_no
 from .types import VIEW_TYPES, Ordinal, View, says_type
-from .wording import counted, first_few, quoted
+from .wording import counted, did_you_mean, first_few, quoted
 
 logger = logging.getLogger("sshiba")
 
@@ -58,6 +58,8 @@ def split_training(frame: pd.DataFrame, option: Mapping[Any, Any] | None, covari
         column or of one of the views made by type. Columns that are not named are split by type.
     """
     _check_columns(frame)
+    if len(frame) == 0:
+        raise ValueError("the table has no rows.")
     frame, markers = without_markers(frame)
     tell_markers(markers)
     whole, known = frame, columns_named(frame, covariates)
@@ -78,6 +80,7 @@ def split_training(frame: pd.DataFrame, option: Mapping[Any, Any] | None, covari
     rest = frame.drop(columns=used)
     alone = [name for name in types if any(same_name(name, column) for column in rest)]
     made, numeric = by_type(rest, alone, [*frame.columns, *columns])
+    _tell_split(rest, made, numeric)
     for name, some in made.items():
         columns[name] = some
         if len(some) == 1 and some[0] in alone:
@@ -105,9 +108,11 @@ def _columns_of(given: Any, frame: pd.DataFrame, name: str) -> list:
     unknown = [column for column in wanted if column not in frame]
     if unknown and not _is_list(given):
         known = f"the columns are {first_few(frame, 10)}, the types {first_few(VIEW_TYPES, 10)}"
-        raise ValueError(f"view {name!r}: {quoted(given)} is no column and no view type; {known}.")
+        hint = did_you_mean([given], [*frame, *VIEW_TYPES])
+        raise ValueError(f"view {name!r}: {quoted(given)} is no column and no view type; {known}.{hint}")
     if unknown:
-        raise ValueError(f"view {name!r}: there is no column {first_few(unknown)}; there are {first_few(frame, 10)}.")
+        has = f"there are {first_few(frame, 10)}.{did_you_mean(unknown, frame)}"
+        raise ValueError(f"view {name!r}: there is no column {first_few(unknown)}; {has}")
     if not wanted:
         raise ValueError(f"view {name!r} has no columns.")
     return wanted
@@ -131,7 +136,7 @@ def by_type(frame: pd.DataFrame, alone: Sequence[Any] = (), taken: Sequence[Any]
     """Numbers in one view, 0 / 1 and yes / no in another, ordered categories in a third; each column of other labels in
     its own, as have those in `alone`.
 
-    Columns with one label only are left aside, with one warning for all.
+    Columns with one label only are left aside.
 
     No view has a name that is `taken`, that of another column among them. Also the name of the view of numbers.
 
@@ -143,7 +148,6 @@ def by_type(frame: pd.DataFrame, alone: Sequence[Any] = (), taken: Sequence[Any]
     numeric, binary, ordinal = (name_by_type(kind, [*frame, *taken]) for kind in (NUMERIC, BINARY, ORDINAL))
     views: dict[str, list] = {}
     refused: list[Problem] = []
-    constant: list[Any] = []
     for column in frame:
         if column in alone:
             views[_free_name(str(column), views)] = [column]
@@ -153,22 +157,30 @@ def by_type(frame: pd.DataFrame, alone: Sequence[Any] = (), taken: Sequence[Any]
         if why_not:
             refused.append(why_not.of(f"column {quoted(column)}"))
         elif is_constant_text(frame[column]):
-            constant.append(column)
+            continue
         elif Ordinal.recognise(frame[[column]]):
             views.setdefault(ordinal, []).append(column)
         elif column_kind(frame[column]) != "number" and not yes_no:
             views[_free_name(str(column), views)] = [column]
         else:
             views.setdefault(binary if yes_no else numeric, []).append(column)
+    if len(refused) > 1 and frame.isna().all(axis=None):
+        raise DataError(Problem("no cell has a value", (Remedy.READING,)))
     if refused:
         raise DataError(*refused)
+    return views, numeric
+
+
+def _tell_split(frame: pd.DataFrame, views: Mapping[str, list], numeric: str) -> None:
+    """What `by_type` made of a table, and one warning for all columns that it left aside."""
+    used = {column for columns in views.values() for column in columns}
+    constant = [column for column in frame if column not in used]
     if constant:
         columns_in_words = f"{counted(len(constant), 'column')} ({first_few(constant, 10)})"
-        warnings.warn(DataWarning(Problem(f"one label only in {columns_in_words}, left aside")), stacklevel=2)
+        warnings.warn(DataWarning(Problem(f"one label only in {columns_in_words}, left aside")), stacklevel=3)
     for name, columns in views.items():
         logger.info("view %r: %s, %s", name, counted(len(columns), "column"), first_few(columns, 5))
     _suggest_types(frame, views.get(numeric, []))
-    return views, numeric
 
 
 def name_by_type(kind: str, taken: Iterable[Any]) -> str:
@@ -241,10 +253,14 @@ def split_new(
         known += beside
     if not views:
         raise ValueError(f"the table has none of the model's columns, {first_few(known, 10)}.")
-    strange = frame.columns.difference(pd.Index(known), sort=False)
-    if len(strange):
-        logger.warning("columns the model does not know, left as they are: %s", first_few(strange, 10))
     return views
+
+
+def tell_strange(columns: Iterable[Any], training: Collection[Any]) -> None:
+    """Which columns of a new table that of training did not have."""
+    strange = [column for column in columns if column not in training]
+    if strange:
+        logger.warning("columns the model does not know, left as they are: %s", first_few(strange, 10))
 
 
 def _refuse_without_limits(frame: pd.DataFrame, name: str, coding: Coding, view: View) -> None:

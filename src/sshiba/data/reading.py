@@ -10,7 +10,6 @@ import os
 import warnings
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import replace
-from difflib import get_close_matches
 from functools import reduce
 from operator import add
 from typing import Any
@@ -49,7 +48,7 @@ from .sparse_tables import is_sparse_view
 from .spellings import spellings, text_counts
 from .tensors import on_host
 from .types import VIEW_TYPES, View
-from .wording import counted, first_few, quoted
+from .wording import counted, did_you_mean, first_few, quoted
 
 logger = logging.getLogger("sshiba")
 
@@ -378,8 +377,7 @@ def _check_names(names: Iterable[str], known: Iterable[str], where: str) -> None
     known = list(known)
     for name in names:
         if name not in known:
-            close = get_close_matches(str(name), known, n=1)
-            hint = f" Did you mean {close[0]!r}?" if close else ""
+            hint = did_you_mean([name], known)
             raise ValueError(f"{where} an unknown view {name!r}; the views are {first_few(known, 10)}.{hint}")
 
 

@@ -9,13 +9,10 @@ import pandas as pd
 from .advice import Problem, Remedy
 from .cells import column_kind, looks_numeric
 from .dates import are_dates
+from .mixed_cells import mixed, no_numbers
 from .spellings import holds_yes_no
-from .wording import counted, quoted
 
-BEYOND_LIMIT = r"^\s*[<>≤≥]=?\s*\d[\d.,]*\s*$"  # <0.5: beyond a limit of detection
-MARKED_NUMBER = r"^\s*[-+]?[$€£¥]?\s?\d[\d.,'’ ]*[$€£¥%]?\s*$"  # 1,138.3 or $5 or -3 %
 MOST_LEVELS = 50  # text of more is no category
-MOST_WORDS = 3  # that are no numbers: so many are named
 
 
 def refusal(column: pd.Series) -> Problem | None:
@@ -53,19 +50,9 @@ def _refused_kind(values: pd.Series, kind: str) -> Problem:
 
 def _refused_text(values: pd.Series, n_distinct: int) -> Problem | None:
     texts = values[[isinstance(value, str) for value in values]]
-    words = texts[pd.to_numeric(texts, errors="coerce").isna() & ~texts.str.match(MARKED_NUMBER).astype(bool)]
+    words = no_numbers(values)
     if 0 < len(words) < len(values) and 2 * words.nunique() <= n_distinct:
-        most = words.value_counts()
-        named = [f"{quoted(text)} in {n:,}" for text, n in most.head(MOST_WORDS).items()]
-        if len(most) > MOST_WORDS:
-            named.append(f"{counted(len(most) - MOST_WORDS, 'other text')} in {most.iloc[MOST_WORDS:].sum():,}")
-        listed = " and ".join(filter(None, [", ".join(named[:-1]), named[-1]]))
-        verb = "is not a number" if len(most) == 1 else "are not numbers"
-        what = f"mixes numbers and text: {listed} of {len(values):,} cells {verb}"
-        shown = pd.Series(most.index[:MOST_WORDS], dtype=object)
-        beyond = shown.str.match(BEYOND_LIMIT).astype(bool)
-        remedies = (*([Remedy.AT_LIMIT] if beyond.any() else []), *([] if beyond.all() else [Remedy.MISSING]))
-        return Problem(what, (*remedies, Remedy.LEAVE_OUT), tuple(shown[~beyond]))
+        return mixed(words, len(values))
     if n_distinct <= 2:
         return None
     commas = texts.str.match(r"^[+-]?\d+,\d+$")

@@ -103,10 +103,14 @@ def in_container(table: Table, frame: pd.DataFrame) -> Any:
 
 
 def by_parts(method: Callable[..., Any]) -> Callable[..., Any]:
-    """A method about rows: of those that are not in memory some at a time, its answers put together."""
+    """A method about rows: of those that are not in memory some at a time, its answers put together.
+
+    Whoever has the method tells of all rows with `tell_of`.
+    """
 
     @wraps(method)
     def in_parts(self: Any, views: Any, *args: Any, **options: Any) -> Any:
+        self.tell_of(views)
         if not holds_sources(views):
             return method(self, views, *args, **options)
         return joined([method(self, part, *args, **options) for part in row_parts(views)])

@@ -108,6 +108,12 @@ class Schema:
             return dict(self.types)
         return {name: (list(self.codings[name].read_columns), view) for name, view in self.types.items()}
 
+    def scales_in_words(self, name: str) -> str:
+        """Margins of a view: log 5, logit 1; and how many values are at which limit. Of most views empty."""
+        coding = self.codings[name]
+        limits = self.types[name].limits_of(coding.read_columns)
+        return "; ".join([*coding.margins_in_words, *limits.in_words(coding.at_limits)])
+
     def codes_alike(self, other: Schema) -> bool:
         """Were both learned from the same values? Then all that was learned is the same, but for rounding."""
         mine, theirs = self.all_codings, other.all_codings

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from difflib import get_close_matches
 from itertools import islice
 from typing import Any
 
@@ -25,6 +26,19 @@ def first_few(labels: Iterable[Any], limit: int = 3) -> str:
     labels = list(labels)
     shown = ", ".join(quoted(label) for label in islice(labels, limit))
     return shown if len(labels) <= limit else f"{shown} and {len(labels) - limit:,} more"
+
+
+def nearest(names: Iterable[Any], known: Iterable[Any]) -> dict[Any, Any]:
+    """Of names that are not known, those that are near one that is, whatever their case and blanks; and which one."""
+    folded = {str(name).strip().casefold(): name for name in known}
+    close = {name: get_close_matches(str(name).strip().casefold(), folded, 1) for name in names}
+    return {name: folded[near[0]] for name, near in close.items() if near}
+
+
+def did_you_mean(names: Iterable[Any], known: Iterable[Any]) -> str:
+    """A sentence to come after another, " Did you mean 'a'?"; empty where no known name is near."""
+    meant = nearest(names, known)
+    return f" Did you mean {first_few(meant.values())}?" if meant else ""
 
 
 def counted(n: int, one: str, many: str | None = None) -> str:

@@ -10,7 +10,7 @@ import numpy as np
 import pandas as pd
 from pandas.api.types import is_numeric_dtype
 
-from ..data.markers import Markers
+from ..data.markers import Markers, without_markers
 from .number_marks import NumberFormat
 from .text_files import Dialect
 
@@ -34,8 +34,15 @@ class FileTable:
         return self.values[[name for name in self.values if name in self.given]]
 
     def deviations(self, found: pd.DataFrame) -> pd.DataFrame:
-        """`found` for all columns that it is written with but the names of the rows; 0 where nothing was filled."""
-        return found.reindex(columns=[name for name in self.given if name != self.name_column]).fillna(0.0)
+        """`found` for all columns that it is written with but the names of the rows; empty where the model has none."""
+        return found.reindex(columns=[name for name in self.given if name != self.name_column])
+
+    def gaps_left(self, found: pd.DataFrame) -> dict[Any, int]:
+        """How many cells stay empty where `found` fills the others, of each column in which any does."""
+        named = [name for name in self.given if name not in (self.name_column, "")]
+        aside = without_markers(self.given[[name for name in named if name not in self.values]])[0].isna()
+        left = {name: aside[name] if name in aside else self.values[name].isna() & found[name].isna() for name in named}
+        return {name: int(cells.sum()) for name, cells in left.items() if cells.any()}
 
     def filled(self, found: pd.DataFrame) -> tuple[pd.DataFrame, list[Any]]:
         """What was given with its holes filled from `found`, and the columns of whole numbers that were rounded for it.

@@ -32,6 +32,8 @@ def ending_of(path: str, among: Sequence[str] = ENDINGS) -> str:
     ending = next((ending for ending in sorted(among, key=len, reverse=True) if name.endswith(ending)), None)
     if ending is None and ".parquet" in among and file.is_dir() and any(file.glob("**/*.parquet")):
         return ".parquet"
+    if ending is None and name.endswith(".xls"):
+        raise FileError(f"{path!r}: .xls is neither read nor written; save it as .xlsx.")
     if ending is None:
         raise FileError(f"{path!r}: the ending says the format, one of {', '.join(among)}.")
     return ending

@@ -92,6 +92,16 @@ def check_names(names: Sequence[pd.Index], paths: Sequence[str]) -> None:
             raise FileError(f"{path!r}: several rows are named {again}; {words}.")
 
 
+def tell_repeated(names: pd.Index) -> None:
+    """Names that several rows of one file have."""
+    if not names.is_unique:
+        again = names[names.duplicated()].unique()
+        repeats = "names of rows repeat" if names.name is None else f"{quoted(names.name)} repeats"
+        verb = "stands" if len(again) == 1 else "stand"
+        words = "%s: %s %s for several rows; each row counts as a sample of its own."
+        logger.warning(words, repeats, first_few(again, 1), verb)
+
+
 def warn_few_in_common(names: Sequence[pd.Index], paths: Sequence[str]) -> None:
     """Rows that a file lacks are missing there; the names may be meant to match and do not."""
     for (first, a), (second, b) in itertools.combinations(zip(paths, names), 2):

@@ -18,6 +18,7 @@ from ..data.sources import Chunks, ChunkSource, RowSource, WatchedFile
 from ..data.wording import the_one
 from .file_table import FileTable
 from .formats import TEXTS, FileError, ending_of
+from .joining import tell_repeated
 from .number_marks import NumberFormat
 from .reading_options import LearnedReading, Reading
 from .spooled import Spool
@@ -57,6 +58,7 @@ class LongTable:
         limit: float = inf,
     ) -> None:
         self.path, self.how, self.learned, self.limit = path, how, learned, limit
+        self.alone = beside is None
         self.name, ending = Path(path).stem, ending_of(path)
         self.is_text = ending in TEXTS
         with readable(path, ending):
@@ -132,6 +134,8 @@ class LongTable:
         written = {} if self.is_text else sums.written
         names = None if sums.names is None else sums.names[0].append(sums.names[1:])
         whole = frozenset(sums.whole - sums.texts)
+        if names is not None and self.alone:
+            tell_repeated(names)
         return Survey(sums.n_rows, names, written, sums.outline(names), formats, whole, learned)
 
     @cached_property

@@ -88,7 +88,7 @@ def load_model(path: str | Path) -> Fitted:
             raise
         raise ModelFileError(f"{str(path)!r} is not a consistent SSHIBA model: {error}.") from error
     except zipfile.BadZipFile as error:
-        raise ModelFileError(f"{str(path)!r} is not a SSHIBA model, or is cut off: {error}.") from error
+        raise ModelFileError(f"{str(path)!r} is not a SSHIBA model, or is cut off.") from error
     except (SafetensorError, json.JSONDecodeError, UnicodeDecodeError, EOFError, OSError, RecursionError) as error:
         raise ModelFileError(f"{str(path)!r} is damaged: {error}.") from error
     except (RuntimeError, NotImplementedError, zlib.error, lzma.LZMAError) as error:  # encrypted, or packed otherwise

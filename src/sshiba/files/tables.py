@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 import zlib
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -20,10 +20,10 @@ from ..data.dates import date_columns, date_orders, features_of_dates
 from ..data.markers import Markers, is_text, tell_markers, without_markers
 from ..data.source_formats import parquet_source
 from ..data.spellings import normalise_labels
-from ..data.wording import first_few, the_one
+from ..data.wording import did_you_mean, first_few, the_one
 from .file_table import FileTable
 from .formats import NO_NAME, STREAM, TEXTS, FileError, ending_of, needing
-from .joining import side_by_side
+from .joining import side_by_side, tell_repeated
 from .number_marks import AmbiguousMarksError, NumberColumn, NumberFormat, read_numbers
 from .reading_options import LearnedReading, Reading
 from .text_files import Dialect, TextFile
@@ -50,7 +50,10 @@ def read_together(paths: Sequence[str], how: Reading, learned: LearnedReading | 
     dropped = columns_to_drop(how.drop, [name for part in raw for name in part.frame], paths)
     parts = [make_table(part, how, learned, dropped) for part in raw]
     tell_taken((part.taken for part in parts), how if learned is None else joined(how, learned.how))
-    return parts[0] if len(parts) == 1 else side_by_side(parts, paths)
+    if len(parts) > 1:
+        return side_by_side(parts, paths)
+    tell_repeated(parts[0].values.index)
+    return parts[0]
 
 
 @dataclass(frozen=True, eq=False)
@@ -120,7 +123,8 @@ def _read_workbook(path: str, how: Reading, learned: LearnedReading | None) -> R
     with pd.ExcelFile(path) as book:
         sheets = [str(name) for name in book.sheet_names]
         if how.sheet is not None and how.sheet not in sheets:
-            raise FileError(f"--sheet: {path!r} has no sheet {how.sheet!r}; it has {first_few(sheets, 10)}.")
+            has = f"it has {first_few(sheets, 10)}.{did_you_mean([how.sheet], sheets)}"
+            raise FileError(f"--sheet: {path!r} has no sheet {how.sheet!r}; {has}")
         earlier = learned.how.sheet if learned is not None else None
         sheet = how.sheet or (earlier if earlier in sheets else None)
         if sheet is None and len(sheets) > 1:
@@ -139,19 +143,26 @@ def open_text(path: str, how: Reading, learned: LearnedReading | None) -> TextFi
 def columns_to_drop(asked: Sequence[str], columns: Sequence[Any], paths: Sequence[str]) -> set[Any]:
     """The columns that are named, one by one or with commas between them."""
     by_text = {str(name): name for name in columns}
-    names = [part for text in asked for part in ([text] if text in by_text else text.split(","))]
+    names = [name for text in asked for name in ([text] if text in by_text else _split(text, by_text))]
     unknown = [name for name in names if name not in by_text]
     if unknown:
         where = repr(paths[0]) if len(paths) == 1 else "none of the files"
         has = "has no column" if len(paths) == 1 else "has a column"
-        raise FileError(f"--drop: {where} {has} {first_few(unknown)}; the columns are {first_few(columns, 10)}.")
+        known = f"the columns are {first_few(columns, 10)}.{did_you_mean(unknown, columns)}"
+        raise FileError(f"--drop: {where} {has} {first_few(unknown)}; {known}")
     return {by_text[name] for name in names}
+
+
+def _split(text: str, known: Collection[str]) -> list[str]:
+    """Names with commas between them, without the blanks around them unless a column has these."""
+    return [part if part in known else part.strip() for part in text.split(",")]
 
 
 def make_table(raw: RawTable, how: Reading, learned: LearnedReading | None, dropped: set[Any]) -> FileTable:
     """Rows named, cells understood."""
     if learned is not None:
-        earlier = {part for text in learned.how.drop for part in (text, *text.split(","))}
+        names = {str(name) for name in raw.frame}
+        earlier = {part for text in learned.how.drop for part in (text, *_split(text, names))}
         dropped = dropped | {name for name in raw.frame if str(name) in earlier}
         how = joined(how, learned.how)
     name_column = _name_column(raw, how, learned)
@@ -209,8 +220,8 @@ def _name_column(raw: RawTable, how: Reading, learned: LearnedReading | None) ->
         if how.index == raw.frame.index.name:
             return None  # they are
         if how.index not in by_text:
-            has = f"it has {first_few(raw.frame, 10)}"
-            raise FileError(f"--index: {raw.path!r} has no column {how.index!r}; {has}.")
+            has = f"it has {first_few(raw.frame, 10)}.{did_you_mean([how.index], raw.frame)}"
+            raise FileError(f"--index: {raw.path!r} has no column {how.index!r}; {has}")
         return by_text[how.index]
     if learned is not None and learned.how.index in by_text:
         return by_text[str(learned.how.index)]

@@ -29,6 +29,16 @@ MOST_HEAD = 2**26  # bytes, where lines are so long
 BLOCK = 2**24
 MARKS = {codecs.BOM_UTF8: "utf-8-sig", codecs.BOM_UTF16_LE: "utf-16", codecs.BOM_UTF16_BE: "utf-16"}
 FALLBACK = "cp1252"  # of text that is not UTF-8: Western Windows, which has all of latin-1's letters
+SIGNATURES = {  # of files that are no text, whatever their ending says
+    b"PK\x03\x04": "no text but a zip archive, as workbooks are: if it is one, name it .xlsx",
+    b"\xd0\xcf\x11\xe0": "no text but an old workbook: save it as .xlsx",
+    b"\x89PNG": "no text but a picture (PNG)",
+    b"\xff\xd8\xff": "no text but a picture (JPEG)",
+    b"%PDF": "no table but a PDF",
+    b"\x1f\x8b": "packed by gzip: name it .csv.gz",
+    b"PAR1": "no text but Parquet: name it .parquet",
+    b"\x89HDF": "no text but HDF5: name it .h5",
+}
 SAYS_SEPARATOR = re.compile(r'^"?sep=(.)"?\r?\n', re.IGNORECASE)
 TRAILING = "\0after the last separator"
 Cell = tuple[str, bool]  # its text, and whether it is in quotes
@@ -110,6 +120,7 @@ class TextFile:
     ) -> TextFile:
         """Look at the first lines; `usual` helps where they leave something open."""
         content = sys.stdin.buffer.read() if path == STREAM else None
+        _refuse_other_formats(path, _head(path, content))
         encoding = _encoding(path, content, encoding, usual)
         head = _head(path, content).decode(encoding, errors="ignore").lstrip("\ufeff")
         if not head.strip():
@@ -171,6 +182,12 @@ class TextFile:
     def _refuse(self, how: str) -> None:
         words = f"{self.path!r} has lines of different lengths ({how})"
         raise FileError(f"{words}: mend them, quote their text, or name the separator with --sep.") from None
+
+
+def _refuse_other_formats(path: str, head: bytes) -> None:
+    for signature, what in SIGNATURES.items():
+        if head.startswith(signature):
+            raise FileError(f"{path!r} is {what}.")
 
 
 def _opened(path: str) -> IO[bytes]:

@@ -25,7 +25,7 @@ from ..data.levels import first_places
 from ..data.one_table import columns_absent_from, is_one_table, merge_columns, same_name, whole_table
 from ..data.row_parts import by_parts, holds_sources, row_parts
 from ..data.sparse_tables import is_sparse_view, no_deviations, with_dense_columns
-from ..data.wording import first_few
+from ..data.wording import did_you_mean, first_few
 from .draws import draw_cells, draw_rows
 from .inference import infer_factors, log_likelihood, log_likelihoods, unweighted
 from .influences import influence
@@ -129,6 +129,7 @@ class Answers(RowReader):
     @fills_in_kind
     def _draws(self, views: Any, n_draws: int, random_state: Any = None, covariates: str | None = None) -> list[Any]:
         """The same data several times, with what is missing drawn anew each time."""
+        self.tell_of(views)
         given = self.given(views)
         drawn, index = self._drawn(given, n_draws, random_state, covariates)
         found = []
@@ -396,10 +397,10 @@ class Answers(RowReader):
                         return [name], None if coding.has_classes else place
         if isinstance(target, str) and target in codings:
             return [target], None
+        columns = [f for c in codings.values() for f in c.features] if self.fit.schema.one_table else []
         known = f"the model has the views {first_few(codings, 10)}"
-        if self.fit.schema.one_table:
-            known += f" and the columns {first_few([f for c in codings.values() for f in c.features], 10)}"
-        raise ValueError(f"unknown target {target!r}; {known}.")
+        known += f" and the columns {first_few(columns, 10)}" if columns else ""
+        raise ValueError(f"unknown target {target!r}; {known}.{did_you_mean([target], [*codings, *columns])}")
 
 
 def _column(part: Any, place: int | None) -> Any:

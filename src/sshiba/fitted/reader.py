@@ -17,7 +17,9 @@ from ..core.machine import memory_limit
 from ..core.sparse_rows import CentredSparse
 from ..core.spec import ModelSpec, ViewSpec
 from ..data.covariates import GROUPS
+from ..data.one_table import is_one_table, tell_strange
 from ..data.reading import new_views, read_new
+from ..data.sources import RowSource
 from ..engines import Rows, make_rows
 from .fitted import Fitted, FittedModel, fitted_of
 from .inference import predict_views
@@ -40,6 +42,12 @@ class RowReader:
     def given(self, views: Any) -> Mapping[str, Any]:
         """What the user gives for new rows, as a dict of views."""
         return new_views(self.fit.schema, views)
+
+    def tell_of(self, views: Any) -> None:
+        """What is to be said about rows once, though they come in parts."""
+        outline = views.outline if isinstance(views, RowSource) else views
+        if self.fit.schema.one_table and is_one_table(outline):
+            tell_strange(outline.columns, set(self.fit.schema.columns))
 
     def read(self, views: Any, covariates: str | None = None) -> tuple[dict[str, CodedView], pd.Index]:
         """Rows, coded, with their covariates as the last; covariates="mean": those not given at their mean."""

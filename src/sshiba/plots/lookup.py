@@ -12,7 +12,7 @@ from ..data.containers import match_columns, read_table
 from ..data.row_parts import holds_sources
 from ..data.spellings import zero_one
 from ..data.tensors import on_host
-from ..data.wording import first_few
+from ..data.wording import did_you_mean, first_few
 from ..fitted.answers import Answers
 from ..fitted.fitted import Fitted
 
@@ -146,7 +146,9 @@ def _column_named(fit: Fitted, name: Any, role: str) -> tuple[str, int]:
     if len(found) > 1:
         raise ValueError(f"several views have a column {name!r}: say which, as '{found[0][0]}: {name}'.")
     if not found:
-        raise ValueError(f"{role}={name!r} is neither a factor nor a view nor a column of one.")
+        known = [*codings, *(feature for coding in codings.values() for feature in coding.features)]
+        hint = did_you_mean([name], known)
+        raise ValueError(f"{role}={name!r} is neither a factor nor a view nor a column of one.{hint}")
     return found[0]
 
 

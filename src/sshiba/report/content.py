@@ -90,7 +90,8 @@ def _views(fit: Fitted, table: pd.DataFrame) -> list[list[str]]:
         name = row["view"]
         kind = row["type"] + (f" (inferred: {inferred[name]})" if inferred.get(name) else "")
         coding = fit.schema.codings.get(name)
-        kind += f"; {coding.scales_in_words}" if coding is not None and coding.scales_in_words else ""
+        scales = "" if coding is None else fit.schema.scales_in_words(name)
+        kind += f"; {scales}" if scales else ""
         size = counted(row["size"], "feature") if coding is None else coding.size_in_words
         lines.append([str(name), kind, size, percent(row["missing"], 1), percent(row["explained"], 1)])
     return lines

@@ -11,7 +11,7 @@ import pandas as pd
 
 from ..data.one_table import split_training
 from ..data.types import Real, says_type
-from ..data.wording import first_few
+from ..data.wording import did_you_mean, first_few
 
 WHOLE = "X"  # the view that an array is
 
@@ -117,7 +117,9 @@ def column_places(key: Any, columns: pd.Index) -> list[int]:
         return [int(every[one]) for one in wanted]
     unknown = [one for one in wanted if one not in columns]
     if unknown:
-        raise ValueError(f"X has no column {first_few(unknown)}; it has {first_few(columns, 10)}.")
+        raise ValueError(
+            f"X has no column {first_few(unknown)}; it has {first_few(columns, 10)}.{did_you_mean(unknown, columns)}"
+        )
     return [int(place) for place in columns.get_indexer(pd.Index(wanted))]
 
 

@@ -17,7 +17,7 @@ from ..cells import column_kind
 from ..coding import Coding, plain_names, unit_coding
 from ..learned import LabelSummary, LevelSummary
 from ..levels import Levels, first_places
-from ..wording import counted, first_few, quoted
+from ..wording import counted, did_you_mean, first_few, quoted
 from .labelled import LabelledView, factorise
 
 MOST_LEVELS = 100  # of a column; more are measurements
@@ -150,7 +150,8 @@ class Ordinal(LabelledView):
                     f"dict of column to such a list, not {own!r}."
                 )
             if column is not None and column not in columns:
-                raise ValueError(f"view {name!r}: levels are given for {quoted(column)}, which is no column of it.")
+                what = f"view {name!r}: levels are given for {quoted(column)}, which is no column of it"
+                raise ValueError(f"{what}.{did_you_mean([column], columns)}")
 
     def encode(self, frame: pd.DataFrame, name: str, coding: Coding, dtype: Any) -> CodedView:
         target = np.zeros(frame.shape, dtype=np.int32)

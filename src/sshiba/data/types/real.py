@@ -16,7 +16,7 @@ from ..advice import DataError, Problem, Remedy
 from ..cells import observed_mask, read_numbers, refuse_cells, standardise
 from ..coding import Coding, plain_names
 from ..learned import NumberSummary
-from ..limits import Edges, Limits, as_intervals, beyond, check_limits, plain_limits
+from ..limits import Edges, Limits, as_intervals, beyond, check_limits, count, plain_limits
 from ..margin_choice import (
     MarginSummary,
     asked_margins,
@@ -156,10 +156,11 @@ class Real(View):
         limits = self.limits_of(tuple(columns))
         values = self._read(frame[list(limits.features)] if limits.beside else frame, name)
         edges = limits.edges(frame, name)
-        sides, values = beyond(values, *edges), np.clip(values, *edges)
+        sides, past = beyond(values, *edges), count(beyond(values, *edges, but_at=True))
+        values = np.clip(values, *edges)
         learned = NumberSummary.of(limits.features, values)
         if self.limits is not None:
-            learned = replace(learned, at_limits=sum(side.sum(axis=0) for side in sides), beside=limits.beside)
+            learned = replace(learned, at_limits=count(sides), past_limits=past, beside=limits.beside)
         check_margin(self.margin, limits.features, name, limits.limited)
         asked = asked_margins(self.margin, limits.features)
         return MarginSummary.of(learned, values, sides, asked) if any(asked) else learned
@@ -200,7 +201,11 @@ class Real(View):
         variance = np.where(constant, 1.0, (std / scale) ** 2)
         counts = tuple(learned.counts.tolist())
         coding = Coding(learned.features, learned.n, centre=mean, scale=scale, variance=variance, counts=counts)
-        at_limits = tuple(learned.at_limits.tolist()) if learned.at_limits is not None else ()
+        at_limits: tuple = ()
+        if learned.at_limits is not None and learned.past_limits is not None:
+            limits = self.limits_of((*learned.features, *learned.beside))
+            limits.warn_odd(name, learned.at_limits, learned.past_limits)
+            at_limits = tuple(learned.at_limits.sum(axis=0).tolist())
         return replace(coding, at_limits=at_limits if any(at_limits) else (), beside=learned.beside)
 
     def encode(self, frame: pd.DataFrame, name: str, coding: Coding, dtype: Any) -> CodedView:
