@@ -470,10 +470,10 @@ def test_far_off_numbers_that_repeat_are_pointed_out(tmp_path: Path) -> None:
     frame.to_csv(tmp_path / "t.csv", index=False)
     options = ("fit", tmp_path / "t.csv", "--components", 2, "-o", tmp_path / "m.sshiba", "--force")
     said = done(*options).stderr
-    assert "far-off numbers that repeat, as if they meant missing ('a': -999, 7 times): name" in said
+    assert "'a': -999 (7 cells) is far from all others" in said
     assert "--missing -999" in said
     assert "-999.0" in (tmp_path / "t.csv").read_text()
-    assert "far-off" not in done(*options, "--missing", "-999").stderr
+    assert "far from" not in done(*options, "--missing", "-999").stderr
 
 
 def test_the_sheet_of_a_workbook_is_said_chosen_and_kept(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
@@ -915,7 +915,7 @@ def test_everything_wrong_with_the_columns_is_said_at_once_a_line_each(tmp_path:
     assert found.exit_code == 2
     first, second = filter(str.strip, found.stderr.split("\n"))
     assert first.startswith("Error: column 'weight'")
-    assert "--limits COLUMN=lower,upper, or name what means missing with --missing 'n. d.'," in first
+    assert "--limits 'weight=5,', or name what means missing with --missing 'n. d.'," in first
     assert second.strip().startswith("column 'crp'")
     assert "--missing high," in second
     advised = ["--missing", "<5", "--missing", "n. d.", "--missing", "high"]

@@ -11,9 +11,11 @@ import numpy as np
 import pandas as pd
 
 from .advice import DataError, Problem, Remedy
-from .cells import cell_name, read_numbers
-from .wording import quoted
+from .cells import cell_name, column_kind, read_numbers
+from .wording import counted, quoted
 
+SIGN = r"^\s*([<>≤≥]=?)\s*"  # of a cell beyond a limit, such as <0.5
+DECIMAL_COMMA = r"^[+-]?(?:0+,\d+|\d+,(?:\d{1,2}|\d{4,}))$"  # and no thousands mark
 ROUNDING = 1e-6  # of a limit: a value of single precision is at a limit of double precision
 
 Edge = float | str | None  # a number, the column that has one for each row, or none
@@ -106,6 +108,73 @@ class Limits:
             what = f"view {name!r}: the lower limit {lower[row, d]:g} is not below the upper one, {upper[row, d]:g}"
             raise DataError(Problem(f"{what}, in {where}", (Remedy.LEAVE_OUT,)))
         return lower, upper
+
+
+# Cells such as <0.5 -----------------------------------------------------------------------------------------
+
+
+def numbers_of_texts(texts: pd.Series) -> pd.Series:
+    """Texts, also those beyond a limit, as numbers; NaN where they are none."""
+    bare = texts.str.replace(SIGN, "", regex=True).str.strip()
+    commas = bare.str.match(DECIMAL_COMMA).astype(bool)
+    if commas.any() and not bare.str.contains(".", regex=False).any():
+        commas[:] = True
+    return pd.to_numeric(bare.mask(commas, bare.str.replace(",", ".", regex=False)), errors="coerce")
+
+
+def named_limits(texts: pd.Series) -> tuple[list[float], list[float]]:
+    """The lower and the upper limits that texts such as <0.5 name, the most frequent first."""
+    signs, numbers = texts.str.extract(SIGN, expand=False), numbers_of_texts(texts)
+    sides = (signs.str[0].isin(list(sign)) & numbers.notna() for sign in ("<≤", ">≥"))
+    lower, upper = (numbers[side].value_counts().index.tolist() for side in sides)
+    return lower, upper
+
+
+def read_beyond(frame: pd.DataFrame, limits: Limits, name: str) -> pd.DataFrame:
+    """The frame, in which cells such as <0.5 of columns with this limit are the limit; texts that are no numbers stay.
+
+    Raises
+    ------
+    DataError
+        A cell names another limit than its column has; all such columns are named.
+    """
+    texts = [feature for feature, own in zip(limits.features, limits.limited) if own and _is_text(frame[feature])]
+    if not texts:
+        return frame
+    edges = dict(zip(limits.features, zip(*(side.T for side in limits.edges(frame, name)))))
+    frame, problems = frame.copy(deep=False), []
+    for feature in texts:
+        column = frame[feature].astype(object).reset_index(drop=True)
+        is_text = np.array([isinstance(cell, str) for cell in column], dtype=bool)
+        cells = column[is_text]
+        numbers, signs = numbers_of_texts(cells), cells.str.extract(SIGN, expand=False).str[0]
+        for side, sign, limit in zip(("lower", "upper"), ("<≤", ">≥"), edges[feature]):
+            own = np.broadcast_to(limit, len(column))[is_text]
+            here = (signs.isin(list(sign)) & numbers.notna()).to_numpy()
+            odd = here & ~(np.abs(numbers - own) <= ROUNDING * np.abs(numbers)).to_numpy()
+            if odd.any():
+                problems.append(_other_limit(cells[odd], own[odd], side).of(f"column {quoted(feature)}"))
+            numbers = numbers.mask(here, own)
+        column[is_text] = numbers.astype(object).where(numbers.notna(), cells)
+        column = column.where(column.notna(), np.nan)
+        frame[feature] = (column.astype(float) if numbers.notna().all() else column).array
+    if problems:
+        raise DataError(*problems)
+    return frame
+
+
+def _is_text(column: pd.Series) -> bool:
+    return column_kind(column) == "text" and not isinstance(column.dtype, pd.CategoricalDtype)
+
+
+def _other_limit(cells: pd.Series, limits: np.ndarray, side: str) -> Problem:
+    """What cells say, and what their column, or the first of their rows, has."""
+    most = cells.value_counts()
+    has = f"its {side} limit is {limits[0]:g}" if np.isfinite(limits[0]) else f"it has no {side} limit there"
+    return Problem(f"has {quoted(most.index[0])} in {counted(len(cells), 'cell')}, but {has}", (Remedy.ROW_LIMITS,))
+
+
+# What the model is told of them -----------------------------------------------------------------------------
 
 
 def beyond(values: np.ndarray, lower: np.ndarray, upper: np.ndarray) -> tuple[np.ndarray, np.ndarray]:

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import datetime as dt
+from typing import Any
 
 import pandas as pd
 
-from .advice import Problem, Remedy
+from .advice import Example, Problem, Remedy, With
 from .cells import column_kind, looks_numeric
 from .dates import are_dates
+from .limits import named_limits
 from .spellings import holds_yes_no
 from .wording import counted, quoted
 
@@ -37,7 +39,8 @@ def refusal(column: pd.Series) -> Problem | None:
         return None
     if kind == "category" or holds_yes_no(column.to_frame()):
         return None
-    return _refused_text(values, n_distinct)
+    texts = values[[isinstance(value, str) for value in values]]
+    return _mixed(values, texts, n_distinct) or _refused_text(values, texts, n_distinct)
 
 
 def _refused_kind(values: pd.Series, kind: str) -> Problem:
@@ -51,21 +54,38 @@ def _refused_kind(values: pd.Series, kind: str) -> Problem:
     return Problem(f"holds values of type {kind}, not numbers or labels", (Remedy.LEAVE_OUT,))
 
 
-def _refused_text(values: pd.Series, n_distinct: int) -> Problem | None:
-    texts = values[[isinstance(value, str) for value in values]]
+def _mixed(values: pd.Series, texts: pd.Series, n_distinct: int) -> Problem | None:
+    """Numbers, and some texts that are none."""
     words = texts[pd.to_numeric(texts, errors="coerce").isna() & ~texts.str.match(MARKED_NUMBER).astype(bool)]
-    if 0 < len(words) < len(values) and 2 * words.nunique() <= n_distinct:
-        most = words.value_counts()
-        named = [f"{quoted(text)} in {n:,}" for text, n in most.head(MOST_WORDS).items()]
-        if len(most) > MOST_WORDS:
-            named.append(f"{counted(len(most) - MOST_WORDS, 'other text')} in {most.iloc[MOST_WORDS:].sum():,}")
-        listed = " and ".join(filter(None, [", ".join(named[:-1]), named[-1]]))
-        verb = "is not a number" if len(most) == 1 else "are not numbers"
-        what = f"mixes numbers and text: {listed} of {len(values):,} cells {verb}"
-        shown = pd.Series(most.index[:MOST_WORDS], dtype=object)
-        beyond = shown.str.match(BEYOND_LIMIT).astype(bool)
-        remedies = (*([Remedy.AT_LIMIT] if beyond.any() else []), *([] if beyond.all() else [Remedy.MISSING]))
-        return Problem(what, (*remedies, Remedy.LEAVE_OUT), tuple(shown[~beyond]))
+    if not 0 < len(words) < len(values) or 2 * words.nunique() > n_distinct:
+        return None
+    most = words.value_counts()
+    named = [f"{quoted(text)} in {n:,}" for text, n in most.head(MOST_WORDS).items()]
+    if len(most) > MOST_WORDS:
+        named.append(f"{counted(len(most) - MOST_WORDS, 'other text')} in {most.iloc[MOST_WORDS:].sum():,}")
+    listed = " and ".join(filter(None, [", ".join(named[:-1]), named[-1]]))
+    verb = "is not a number" if len(most) == 1 else "are not numbers"
+    what = f"mixes numbers and text: {listed} of {len(values):,} cells {verb}"
+    shown = pd.Series(most.index[:MOST_WORDS], dtype=object)
+    beyond = shown.str.match(BEYOND_LIMIT).astype(bool)
+    at_limit = [_at_limit(values.name, texts)] if beyond.any() else []
+    missing = [] if beyond.all() else [With.texts(Remedy.MISSING, shown[~beyond])]
+    return Problem(what, (*at_limit, *missing, Remedy.LEAVE_OUT))
+
+
+def _at_limit(column: Any, texts: pd.Series) -> Remedy | With:
+    """The limits that cells such as <0.5 name, where that is one on each side."""
+    sides = named_limits(texts)
+    if max(map(len, sides)) != 1:
+        return Remedy.ROW_LIMITS
+    lower, upper = (side[0] if side else None for side in sides)
+    ends = ["" if end is None else f"{end:.12g}" for end in (lower, upper)]
+    pair = ", ".join(end or "None" for end in ends)
+    return With(Remedy.AT_LIMIT, (Example(f"{{{quoted(column)}: ({pair})}}", f"{column}={','.join(ends)}"),))
+
+
+def _refused_text(values: pd.Series, texts: pd.Series, n_distinct: int) -> Problem | None:
+    """Texts that are no labels."""
     if n_distinct <= 2:
         return None
     commas = texts.str.match(r"^[+-]?\d+,\d+$")

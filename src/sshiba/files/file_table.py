@@ -64,7 +64,7 @@ class FileTable:
             was, now = old.to_numpy(), new.to_numpy()
             return (was != now) & ~np.isnan(now)
         other = old.isna()
-        if is_numeric_dtype(old.dtype) and is_numeric_dtype(new.dtype):
+        if (is_numeric_dtype(old.dtype) and is_numeric_dtype(new.dtype)) or old.dtype == new.dtype == object:
             other |= (new != old).fillna(False)
         return (other & new.notna()).to_numpy(dtype=bool)
 
