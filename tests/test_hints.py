@@ -73,7 +73,7 @@ def test_hints_are_given_in_python_and_in_a_shell(case: str, caplog: pytest.LogC
     change(frame)
     said = said_of(frame, caplog)
     for piece in pieces:
-        assert said.count(piece) == 1
+        assert piece in said
     frame.to_csv(tmp_path / "t.csv", index=False)
     shown = sshiba("impute", "t.csv", "-o", "o.csv", "--components", 2, cwd=tmp_path).stderr
     for option in options:

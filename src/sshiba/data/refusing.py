@@ -92,6 +92,8 @@ def _refused_text(values: pd.Series, texts: pd.Series, n_distinct: int) -> Probl
     if len(texts) and 2 * commas.sum() > len(texts):
         remedies = (Remedy.MARKS, Remedy.LEAVE_OUT)
         return Problem(f"holds numbers with a comma such as {texts[commas].iloc[0]!r}", remedies)
+    if looks_numeric(texts) and texts.str.match(r"^\s*0\d").any():
+        return Problem(f"holds codes such as {quoted(texts.iloc[0])}", (Remedy.LABELS, Remedy.LEAVE_OUT))
     if looks_numeric(texts):
         return Problem(f"holds numbers written as text such as {texts.iloc[0]!r}", (Remedy.NUMBERS, Remedy.LEAVE_OUT))
     if len(texts) and are_dates(texts):
