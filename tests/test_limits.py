@@ -20,6 +20,8 @@ from sshiba import SSHIBA, Binary, Real, evaluate, load, tune
 from sshiba.core import machine
 from sshiba.core.likelihoods import Censored, PredictiveX
 from sshiba.data.advice import DataError
+from sshiba.files import long_tables
+from sshiba.files.reading_options import Reading
 
 N = 150
 
@@ -443,3 +445,12 @@ def test_cells_such_as_less_than_a_limit_in_files(tmp_path: Path, ending: str, d
     beyond = sshiba("impute", table, "-o", "b" + ending, "--beyond-limits", *limits, "--components", 2, cwd=tmp_path)
     assert beyond.returncode == 0, beyond.stderr
     assert not read(tmp_path / f"b{ending}")["Troponin"].astype(str).str.contains("<").any()
+
+
+def test_cells_such_as_less_than_a_limit_of_a_long_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Parts of the file without such cells are numbers."""
+    monkeypatch.setattr(long_tables, "PART_ROWS", 6)
+    laboratory().to_csv(tmp_path / "t.csv", index=False)
+    source = long_tables.LongTable(str(tmp_path / "t.csv"), Reading()).source()
+    found, whole = (fit(data, {"numeric": Real(limits={"Troponin": (0.5, None)})}) for data in (source, laboratory()))
+    assert found.fitted_.elbo == pytest.approx(whole.fitted_.elbo)

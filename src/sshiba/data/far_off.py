@@ -74,7 +74,8 @@ def _few(cells: np.ndarray) -> Iterator[FarOff]:
 
 
 def _is_far(some: np.ndarray, others: np.ndarray) -> bool:
-    spread = others.std()
+    unit = np.abs(others).max() or 1.0
+    spread = unit * (others / unit).std()
     return bool(spread > 0 and _distance(some, others) > FAR * spread)
 
 
