@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from .cells import observed_mask
+from .cells import CACHED_CELLS, observed_mask
 from .learned import column_moments
 
 FAR = 5  # deviations of the others, from the nearest of them
@@ -27,21 +27,26 @@ class FarOff:
 
 def far_off(values: np.ndarray) -> dict[int, FarOff]:
     """Place of a column -> those at one of its ends that are far from all others."""
-    if len(values) < OFTEN:
-        return {}
+    step = max(1, CACHED_CELLS // max(len(values), 1))
+    found: dict[int, FarOff] = {}
+    for start in range(0, values.shape[1] if len(values) >= OFTEN else 0, step):
+        found |= {start + place: own for place, own in _of_some(values[:, start : start + step])}
+    return found
+
+
+def _of_some(values: np.ndarray) -> Iterator[tuple[int, FarOff]]:
+    """The same of some columns."""
     n = observed_mask(values).sum(axis=0)
     near, rest, std = column_moments(values, np.maximum(n, 1))
     ends = np.stack([np.fmin.reduce(values, axis=0), np.fmax.reduce(values, axis=0)]).astype(float)
     whole = ((ends != 0) & (ends == np.round(ends))).any(axis=0)  # not so where all cells are missing
     may_be_few = (n >= LEAST) & (np.abs(ends - near - rest) > _least_distance(n) * std).any(axis=0)
-    found = {}
     for place in np.flatnonzero(whole | may_be_few):
         column = values[:, place].astype(float)
         cells = np.sort(column[~np.isnan(column)])
         own = next(_repeated(cells), None) or (next(_few(cells), None) if may_be_few[place] else None)
         if own is not None:
-            found[int(place)] = own
-    return found
+            yield int(place), own
 
 
 def _least_distance(n: np.ndarray) -> np.ndarray:

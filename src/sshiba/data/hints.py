@@ -86,7 +86,7 @@ def _far_off_in_words(column: Any, own: FarOff, may_be_bent: bool) -> Problem:
     texts = [f"{value:g}" for value in own.values]
     where = f"{quoted(column)}: {' and '.join(texts)} ({counted(own.n, 'cell')})"
     what = f"{where} {'is' if len(texts) == 1 else 'are'} far from all others (next: {own.nearest:g})"
-    missing = With.texts(Remedy.IF_MISSING, texts)
+    missing = With.texts(Remedy.IF_MISSING, (f"{value:.12g}" for value in own.values))
     return Problem(what, (missing, Remedy.IF_REAL) if may_be_bent else (missing,))
 
 

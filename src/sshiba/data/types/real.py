@@ -62,8 +62,8 @@ class Real(View):
         The lower and the upper limit of measurement, None where there is none: limits of detection, or censoring times.
         Of a value at or beyond a limit the model only knows that it lies there or farther out. The name of another
         column of the view in place of a number means that this column has the limit of each row (missing: none); it is
-        then not a feature. Predictions are of the quantity itself; `impute(beyond_limits=True)` also replaces values at
-        a limit. If no training value is at a limit, the view has no limits, and new values beyond a limit count as that
+        then not a feature. Texts such as "<0.5" are at the limit that they name, which their column must have.
+        Predictions are of the quantity itself; `impute(beyond_limits=True)` also replaces values at a limit. If no training value is at a limit, the view has no limits, and new values beyond a limit count as that
         limit.
     margin : "log", "logit", "box-cox", "auto" or "normal", or mapping of column to one, optional
         The scale on which a column is nearly normal: its logarithm, that of its odds (shares between 0 and 1), a power
