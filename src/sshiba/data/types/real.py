@@ -63,8 +63,8 @@ class Real(View):
         Of a value at or beyond a limit the model only knows that it lies there or farther out. The name of another
         column of the view in place of a number means that this column has the limit of each row (missing: none); it is
         then not a feature. Texts such as "<0.5" are at the limit that they name, which their column must have.
-        Predictions are of the quantity itself; `impute(beyond_limits=True)` also replaces values at a limit. If no training value is at a limit, the view has no limits, and new values beyond a limit count as that
-        limit.
+        Predictions are of the quantity itself; `impute(beyond_limits=True)` also replaces values at a limit. If no
+        training value is at a limit, the view has no limits, and new values beyond a limit count as that limit.
     margin : "log", "logit", "box-cox", "auto" or "normal", or mapping of column to one, optional
         The scale on which a column is nearly normal: its logarithm, that of its odds (shares between 0 and 1), a power
         from 0 to 2 found by maximum likelihood, or what makes the column likeliest of these and none at all ("auto").
