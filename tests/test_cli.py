@@ -280,7 +280,7 @@ CASES = {
     "two columns of one name": ((*FIT, "twice.csv"), "several columns of the name 'a'"),
     "numbers and text": (
         (*FIT, "mixed.csv"),
-        "cells is not a number: write the limit itself there, and say --limits COLUMN=lower,upper, or leave it out",
+        "cells is not a number: name the limit with --limits 'a=5,', or leave it out",
     ),
     "dates": ((*FIT, "dates.csv"), "holds dates such as '2020-01-01': leave it out with --drop, or make"),
     "identifiers": (

@@ -471,10 +471,10 @@ def test_far_off_numbers_that_repeat_are_pointed_out(tmp_path: Path) -> None:
     frame.to_csv(tmp_path / "t.csv", index=False)
     options = ("fit", tmp_path / "t.csv", "--components", 2, "-o", tmp_path / "m.sshiba", "--force")
     said = done(*options).stderr
-    assert "far-off numbers that repeat, as if they meant missing ('a': -999, 7 times): name" in said
+    assert "'a': -999 (7 cells) is far from all others" in said
     assert "--missing -999" in said
     assert "-999.0" in (tmp_path / "t.csv").read_text()
-    assert "far-off" not in done(*options, "--missing", "-999").stderr
+    assert "far from" not in done(*options, "--missing", "-999").stderr
 
 
 def test_the_sheet_of_a_workbook_is_said_chosen_and_kept(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
@@ -948,7 +948,7 @@ def test_everything_wrong_with_the_columns_is_said_at_once_a_line_each(tmp_path:
     assert found.exit_code == 2
     first, second = filter(str.strip, found.stderr.split("\n"))
     assert first.startswith("Error: column 'weight'")
-    assert "--limits COLUMN=lower,upper, or name what means missing with --missing 'n. d.'," in first
+    assert "--limits 'weight=5,', or name what means missing with --missing 'n. d.'," in first
     assert second.strip().startswith("column 'crp'")
     assert "--missing high," in second
     advised = ["--missing", "<5", "--missing", "n. d.", "--missing", "high"]
@@ -974,3 +974,37 @@ def test_small_parts_of_a_parquet_file_become_few_row_groups(tmp_path: Path) -> 
             rows.add(part[["x"]])
     groups = parquet.ParquetFile(path).metadata
     assert [groups.row_group(k).num_rows for k in range(groups.num_row_groups)] == [3000] * 13 + [1000]
+
+
+def test_numbers_that_a_workbook_has_as_text_are_numbers(tmp_path: Path) -> None:
+    """As in text files; cells that were seen stay text."""
+    pytest.importorskip("openpyxl", reason="needs the extra 'excel'")
+    frame = numbers().round(1).astype(object)
+    frame["b"] = [str(cell).replace(".", ",") for cell in frame["b"]]
+    frame["c"] = [str(cell) if place % 3 else cell for place, cell in enumerate(frame["c"])]
+    frame["code"] = ["007", "010", "099", "123"] * 10
+    frame.loc[[3, 5], ["b", "c"]] = None
+    frame.to_excel(tmp_path / "t.xlsx", index=False)
+    found = read(str(tmp_path / "t.xlsx"), Reading()).values
+    assert found.dtypes[["b", "c"]].tolist() == [float, float]
+    np.testing.assert_array_equal(found[["b", "c"]].drop([3, 5]), numbers().round(1)[["b", "c"]].drop([3, 5]))
+    assert found["code"][0] == "007"
+    options = ("impute", tmp_path / "t.xlsx", "-o", tmp_path / "o.xlsx", "--components", 2)
+    assert "holds codes such as '007': make it labels with --view" in sshiba(*options).stderr
+    done(*options, "--view", "code=code:categorical")
+    after = pd.read_excel(tmp_path / "o.xlsx", dtype=object)
+    assert after.drop([3, 5]).equals(pd.read_excel(tmp_path / "t.xlsx", dtype=object).drop([3, 5]))
+    assert all(isinstance(cell, float) for cell in after.loc[[3, 5], "b"])
+
+
+def test_marks_of_numbers_in_a_workbook_can_be_named(tmp_path: Path) -> None:
+    pytest.importorskip("openpyxl", reason="needs the extra 'excel'")
+    pd.DataFrame({"a": [1.5, 2.5, 3.5] * 8, "b": ["3,333", "4,555", "1,777"] * 8}).to_excel(
+        tmp_path / "t.xlsx", index=False
+    )
+    said = sshiba("fit", tmp_path / "t.xlsx", "-o", tmp_path / "m.sshiba").stderr
+    assert "Say --thousands ',' or --decimal ','" in said
+    assert values(str(tmp_path / "t.xlsx"), decimal=",")["b"][0] == 3.333
+    assert values(str(tmp_path / "t.xlsx"), thousands=",")["b"][0] == 3333
+    learned = LearnedReading(Reading(decimal=","), None, {})
+    assert read(str(tmp_path / "t.xlsx"), Reading(), learned).values["b"][0] == 3.333

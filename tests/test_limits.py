@@ -20,6 +20,8 @@ from sshiba import SSHIBA, Binary, Real, evaluate, load, tune
 from sshiba.core import machine
 from sshiba.core.likelihoods import Censored, PredictiveX
 from sshiba.data.advice import DataError
+from sshiba.files import long_tables
+from sshiba.files.reading_options import Reading
 
 N = 150
 
@@ -391,3 +393,83 @@ def test_bias_of_means_and_slopes() -> None:
         return np.abs(figures(found) - figures(whole))
 
     assert (bias(filled) < 0.1 * bias(given)).all()
+
+
+# ------------------------------------------------------------------------------------------------- cells such as <0.5
+
+
+def laboratory() -> pd.DataFrame:
+    """A column whose values below 0.5 are not known, as its cells say."""
+    rng = np.random.default_rng(0)
+    z = rng.standard_normal(N)
+    troponin, others = np.round(np.exp(z + 0.1 * rng.standard_normal(N)), 2), z[:, None] + rng.standard_normal((N, 2))
+    frame = pd.DataFrame(np.round(10 + others, 2), columns=["hb", "crp"])
+    frame["Troponin"] = ["<0.5" if value <= 0.5 else value for value in troponin]
+    frame.loc[::9, "Troponin"] = None
+    return frame
+
+
+@pytest.mark.parametrize("kind", [object, str, "string", "commas"])
+def test_cells_such_as_less_than_a_limit_are_at_this_limit(kind: Any) -> None:
+    frame, limits = laboratory(), Real(limits={"Troponin": (0.5, None)})
+    plain = frame.replace({"Troponin": {"<0.5": 0.5}}).astype({"Troponin": float})
+    texts = frame["Troponin"].astype(str).str.replace(".", ",", regex=False) if kind == "commas" else frame["Troponin"]
+    texts = texts if kind in (object, "commas") else texts.astype(kind)
+    given = frame.assign(Troponin=texts.where(frame["Troponin"].notna(), None))
+    models = [fit(table, {"numeric": limits}) for table in (given, plain)]
+    assert sum(models[0].fitted_.schema.codings["numeric"].at_limits) == (frame["Troponin"] == "<0.5").sum()
+    np.testing.assert_array_equal(models[0].transform(given), models[1].transform(plain))
+    filled, expected = (model.impute(table) for model, table in zip(models, (given, plain)))
+    seen = frame["Troponin"].notna()
+    assert (filled["Troponin"][seen] == given["Troponin"][seen]).all()
+    np.testing.assert_allclose(filled["Troponin"][~seen].astype(float), expected["Troponin"][~seen])
+    odd = given.assign(Troponin=given["Troponin"].replace({"<0.5": "<0.3", "<0,5": "<0.3"}))
+    with pytest.raises(DataError, match=r"has '<0\.3' in 28 cells, but its lower limit is 0\.5"):
+        models[0].transform(odd)
+
+
+def test_cells_beyond_the_limit_of_their_row() -> None:
+    frame = laboratory().assign(lod=0.5)
+    limits = {"numeric": (["hb", "crp", "Troponin", "lod"], Real(limits={"Troponin": ("lod", None)}))}
+    assert any(fit(frame, limits).fitted_.schema.codings["numeric"].at_limits)
+    frame.loc[frame["Troponin"] == "<0.5", "lod"] = None
+    with pytest.raises(DataError, match="it has no lower limit there"):
+        fit(frame, limits)
+
+
+@pytest.mark.parametrize("ending", [".csv", ".xlsx"])
+@pytest.mark.parametrize("decimal", [".", ","])
+def test_cells_such_as_less_than_a_limit_in_files(tmp_path: Path, ending: str, decimal: str) -> None:
+    """The advice is ready to copy, and cells that were seen stay as they are written."""
+    frame = laboratory()
+    texts = frame.map(lambda cell: None if cell is None else str(cell).replace(".", decimal))
+    if ending == ".csv":
+        texts.to_csv(tmp_path / "t.csv", index=False, sep=";")
+    else:
+        pytest.importorskip("openpyxl", reason="needs the extra 'excel'")
+        frame.assign(Troponin=texts["Troponin"]).to_excel(tmp_path / "t.xlsx", index=False)
+    table, out = f"t{ending}", f"o{ending}"
+    refused = sshiba("impute", table, "-o", out, "--components", 2, cwd=tmp_path)
+    assert "name the limit with --limits 'Troponin=0.5,', or" in refused.stderr
+    limits = ("--limits", "Troponin=0.5,")
+    other = sshiba("impute", table, "-o", out, "--limits", "Troponin=0.4,", cwd=tmp_path)
+    assert "has '<0.5' in 28 cells, but its lower limit is 0.4" in other.stderr.replace("0,5", "0.5")
+    done = sshiba("impute", table, "-o", out, "--components", 2, *limits, cwd=tmp_path)
+    assert done.returncode == 0, done.stderr
+    read: Any = pd.read_excel if ending == ".xlsx" else lambda path: pd.read_csv(path, sep=";", dtype=str)
+    before, after = (read(tmp_path / name)["Troponin"] for name in (table, out))
+    seen = before.notna()
+    assert (before[seen] == after[seen]).all()
+    assert not after.isna().any()
+    beyond = sshiba("impute", table, "-o", "b" + ending, "--beyond-limits", *limits, "--components", 2, cwd=tmp_path)
+    assert beyond.returncode == 0, beyond.stderr
+    assert not read(tmp_path / f"b{ending}")["Troponin"].astype(str).str.contains("<").any()
+
+
+def test_cells_such_as_less_than_a_limit_of_a_long_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Parts of the file without such cells are numbers."""
+    monkeypatch.setattr(long_tables, "PART_ROWS", 6)
+    laboratory().to_csv(tmp_path / "t.csv", index=False)
+    source = long_tables.LongTable(str(tmp_path / "t.csv"), Reading()).source()
+    found, whole = (fit(data, {"numeric": Real(limits={"Troponin": (0.5, None)})}) for data in (source, laboratory()))
+    assert found.fitted_.elbo == pytest.approx(whole.fitted_.elbo)

@@ -12,6 +12,7 @@ from scipy import sparse
 from sklearn.exceptions import NotFittedError
 
 from sshiba import SSHIBA, Binary, Categorical, Priors, Real
+from sshiba.cli.terminal import OPTIONS
 from sshiba.data.advice import DataTypeError
 from sshiba.data.refusing import refusal
 
@@ -239,11 +240,17 @@ def test_cells_beyond_a_limit_of_detection_are_not_called_missing() -> None:
     """'<0.5' says that the value is small: taken for missing it would be filled with any."""
     problem = refusal(pd.Series(["<0,5", "1.2", "3.1", "-", "0.7", "2.2", "1.9"], name="crp"))
     assert problem is not None
-    assert "write the limit itself there, and say Real(limits" in str(problem)
-    assert problem.examples == ("-",)
+    assert "name the limit: Real(limits={'crp': (0.5, None)}), or set it to NaN" in str(problem)
+    assert problem.said(OPTIONS).endswith(
+        "--limits 'crp=0.5,', or name what means missing with --missing -, or leave it out with --drop"
+    )
     only = refusal(pd.Series(["<0.5", "1.2", "3.1", ">9", "0.7"], name="crp"))
     assert only is not None
+    assert "--limits crp=0.5,9, or leave" in only.said(OPTIONS)
     assert "missing" not in str(only)
+    several = refusal(pd.Series(["<0.5", "<0.3", "1.2", "3.1", "0.7", "2.2", "1.9"], name="crp"))
+    assert several is not None
+    assert "a column that has the limit of each row" in str(several)
 
 
 def test_text_among_numbers_of_new_rows_is_named() -> None:

@@ -13,7 +13,7 @@ from ..data.border import as_views
 from ..data.containers import read_table
 from ..data.margin_choice import BENT
 from ..data.markers import without_markers
-from ..data.one_table import NUMERIC, by_type, name_by_type
+from ..data.one_table import NUMERIC, by_type, name_by_type, numbers_at_limits
 from ..data.reading import recognised
 from ..data.sources import RowSource
 from ..data.twins import KERNELS
@@ -111,7 +111,7 @@ def with_numbers(views: dict[str, Any], limits: Sequence[str], margins: Sequence
     everywhere = bent.pop(None, None)
     if everywhere is not None and bent:
         raise ValueError("--margin: say one for all columns of numbers, or one for each of some columns, not both.")
-    sample = None if everywhere is None else _sample(given)
+    sample = None if everywhere is None else numbers_at_limits(_sample(given), [Real(limits=edges)])
     found = dict(views)
     for name, said in views.items():
         columns, kind = said if isinstance(said, tuple) else (said, None)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 import shlex
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from enum import StrEnum
 
@@ -17,7 +17,8 @@ class Remedy(StrEnum):
     LEAVE_OUT = "leave it out"
     ROW_NAMES = "make it the index"
     MISSING = "set it to NaN or None if it means missing"
-    AT_LIMIT = "write the limit itself there, and say Real(limits={column: (lower, upper)})"
+    AT_LIMIT = "name the limit: Real(limits={example})"
+    ROW_LIMITS = "name a column that has the limit of each row: Real(limits={column: (lower, upper)})"
     READING = "check how the table was read"
     LIMITS = "limits are pairs, (lower, upper)"
     KEEP_LABELS = "if one is a label, make its column a category with .astype('category')"
@@ -35,6 +36,10 @@ class Remedy(StrEnum):
     TWO_COLUMNS = "give real and imaginary parts as two columns"
     INFINITE = "replace them with NaN to treat them as missing"
     FLOATS = "use .astype(float) if digits may be lost"
+    ORDER = "say so with views={example}"
+    COPY = "drop {example}"
+    IF_MISSING = "if it means missing, set it to NaN"
+    IF_REAL = "if it is real, say Real(margin='auto')"
     MARGIN = "Real(margin='auto') may give better predictions"
     OTHER_MARGIN = "give it another margin, or limits"
     UNITS = "check the units"
@@ -53,24 +58,37 @@ class Remedy(StrEnum):
 
 
 @dataclass(frozen=True)
+class Example:
+    """What a remedy is to be done with: in Python, and as the argument of an option."""
+
+    python: str
+    shell: str
+
+
+@dataclass(frozen=True)
+class With:
+    """A remedy, and what it is to be done with, for words that say {example}."""
+
+    remedy: Remedy
+    examples: tuple[Example, ...]
+
+    @classmethod
+    def texts(cls, remedy: Remedy, texts: Iterable[str]) -> With:
+        """The same text in Python and in a shell."""
+        return cls(remedy, tuple(Example(repr(text), text) for text in dict.fromkeys(texts)))
+
+
+@dataclass(frozen=True)
 class Problem:
     """One thing that is wrong, and what can be done about it."""
 
     what: str
-    remedies: tuple[Remedy, ...] = ()
-    examples: tuple[str, ...] = ()  # the texts that are wrong, for words that say "--option {example}"
+    remedies: tuple[Remedy | With, ...] = ()
 
     def said(self, words: Mapping[Remedy, str]) -> str:
         """In one sentence without its full stop; `words` are used in place of Python's, empty ones are left out."""
-        done = (self._with_examples(words.get(remedy, remedy.value)) for remedy in self.remedies)
+        done = (_in_words(remedy, words) for remedy in self.remedies)
         return ": ".join(filter(None, [self.what, ", or ".join(dict.fromkeys(filter(None, done)))]))
-
-    def _with_examples(self, words: str) -> str:
-        """The option is said once for each example, as a shell takes it."""
-        texts = [shlex.quote(text) if len(text) < LONGEST else "TEXT" for text in self.examples if text]
-        return re.sub(
-            r"(\S+) {example}", lambda found: " ".join(f"{found[1]} {text}" for text in texts) or found[1], words
-        )
 
     def __str__(self) -> str:
         return self.said({})
@@ -78,6 +96,24 @@ class Problem:
     def of(self, whose: str) -> Problem:
         """The same, with whose problem it is."""
         return replace(self, what=f"{whose} {self.what}")
+
+
+def _in_words(remedy: Remedy | With, words: Mapping[Remedy, str]) -> str:
+    """What to do; an option is said once for each example, as a shell takes it."""
+    own, examples = (remedy.remedy, remedy.examples) if isinstance(remedy, With) else (remedy, ())
+    if own not in words:
+        return own.value.replace("{example}", ", ".join(example.python for example in examples))
+    texts = [_as_argument(example.shell) for example in examples if example.shell]
+    return re.sub(
+        r"(\S+) {example}", lambda found: " ".join(f"{found[1]} {text}" for text in texts) or found[1], words[own]
+    )
+
+
+def _as_argument(text: str) -> str:
+    """In quotes where a shell, or a reader of the sentence, would take its end for something else."""
+    if len(text) >= LONGEST and "=" not in text:
+        return "TEXT"
+    return f"'{text}'" if text.endswith(",") and shlex.quote(text) == text else shlex.quote(text)
 
 
 class AdvisedError(Exception):

@@ -228,7 +228,7 @@ def fill_cells(cells: Any, rows: np.ndarray, new: Any, also: np.ndarray | None =
         new = as_whole(new, filled.dtype)
     elif filled.dtype.kind == "b" and new.dtype.kind == "f":
         filled = filled.astype("float64" if is_numpy else "Float64")
-    elif filled.dtype.kind in "iufb" and new.dtype.kind in "OUT":
+    elif (filled.dtype.kind in "iufb" and new.dtype.kind in "OUT") or _is_text_of_numbers(filled, new):
         filled, is_numpy = np.asarray(filled, dtype=object), True
     if isinstance(filled, pd.Categorical):
         new = np.asarray(new)
@@ -238,6 +238,11 @@ def fill_cells(cells: Any, rows: np.ndarray, new: Any, also: np.ndarray | None =
     else:
         filled[holes] = new[holes]
     return filled
+
+
+def _is_text_of_numbers(cells: Any, new: Any) -> bool:
+    """A column of text, some of it <0.5, that is filled with numbers?"""
+    return isinstance(cells.dtype, pd.StringDtype) and new.dtype.kind == "f"
 
 
 def labelled_frame(values: np.ndarray, columns: Iterable, index: pd.Index) -> pd.DataFrame:

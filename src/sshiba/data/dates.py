@@ -9,7 +9,7 @@ from typing import Any
 
 import pandas as pd
 
-from .advice import DataError, Problem, Remedy
+from .advice import DataError, Problem, Remedy, With
 from .cells import column_kind
 from .wording import first_few, quoted
 
@@ -171,4 +171,4 @@ def _refuse_others(column: pd.Series, dates: pd.Series, name: Any) -> None:
         verb = "is no date" if len(texts) == 1 else "are no dates"
         cells = f"{len(others):,} of {len(column):,} cells"
         what = f"column {quoted(name)}: {first_few(texts, MOST_NAMED)} in {cells} {verb}"
-        raise DataError(Problem(what, (Remedy.MISSING,), tuple(texts[:MOST_NAMED])))
+        raise DataError(Problem(what, (With.texts(Remedy.MISSING, texts[:MOST_NAMED]),)))

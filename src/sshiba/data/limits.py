@@ -12,7 +12,8 @@ import numpy as np
 import pandas as pd
 
 from .advice import DataError, DataWarning, Problem, Remedy
-from .cells import cell_name, read_numbers
+from .cells import cell_name, column_kind, read_numbers
+from .mixed_cells import SIGN, numbers_of_texts
 from .wording import counted, did_you_mean, first_few, quoted
 
 SIDES = ("at or below", "at or above")  # the lower limit, and the upper
@@ -150,6 +151,56 @@ def _pair_in_words(pair: Pair) -> str:
 
 def _in_words(edge: Edge) -> str:
     return f"{edge:g}" if isinstance(edge, float) else quoted(edge)
+
+
+# Cells such as <0.5 -----------------------------------------------------------------------------------------
+
+
+def read_beyond(frame: pd.DataFrame, limits: Limits, name: str) -> pd.DataFrame:
+    """The frame, in which cells such as <0.5 of columns with this limit are the limit; texts that are no numbers stay.
+
+    Raises
+    ------
+    DataError
+        A cell names another limit than its column has; all such columns are named.
+    """
+    texts = [feature for feature, own in zip(limits.features, limits.limited) if own and _is_text(frame[feature])]
+    if not texts:
+        return frame
+    edges = dict(zip(limits.features, zip(*(side.T for side in limits.edges(frame, name)))))
+    frame, problems = frame.copy(deep=False), []
+    for feature in texts:
+        column = frame[feature].astype(object).reset_index(drop=True)
+        is_text = np.array([isinstance(cell, str) for cell in column], dtype=bool)
+        cells = column[is_text]
+        numbers, signs = numbers_of_texts(cells), cells.str.extract(SIGN, expand=False).str[0]
+        for side, sign, limit in zip(("lower", "upper"), ("<≤", ">≥"), edges[feature]):
+            own = np.broadcast_to(limit, len(column))[is_text]
+            here = (signs.isin(list(sign)) & numbers.notna()).to_numpy()
+            odd = here & ~(np.abs(numbers - own) <= ROUNDING * np.abs(numbers)).to_numpy()
+            if odd.any():
+                problems.append(_other_limit(cells[odd], own[odd], side).of(f"column {quoted(feature)}"))
+            numbers = numbers.mask(here, own)
+        column[is_text] = numbers.astype(object).where(numbers.notna(), cells)
+        column = column.where(column.notna(), np.nan)
+        frame[feature] = (column.astype(float) if numbers.notna().all() else column).array
+    if problems:
+        raise DataError(*problems)
+    return frame
+
+
+def _is_text(column: pd.Series) -> bool:
+    return column_kind(column) == "text" and not isinstance(column.dtype, pd.CategoricalDtype)
+
+
+def _other_limit(cells: pd.Series, limits: np.ndarray, side: str) -> Problem:
+    """What cells say, and what their column, or the first of their rows, has."""
+    most = cells.value_counts()
+    has = f"its {side} limit is {limits[0]:g}" if np.isfinite(limits[0]) else f"it has no {side} limit there"
+    return Problem(f"has {quoted(most.index[0])} in {counted(len(cells), 'cell')}, but {has}", (Remedy.ROW_LIMITS,))
+
+
+# What the model is told of them -----------------------------------------------------------------------------
 
 
 def beyond(

@@ -6,9 +6,11 @@ from collections.abc import Sequence
 
 import pandas as pd
 
-from .advice import Problem, Remedy
+from .advice import Example, Problem, Remedy, With
 from .wording import counted, quoted
 
+SIGN = r"^\s*([<>≤≥]=?)\s*"  # of a cell beyond a limit, such as <0.5
+DECIMAL_COMMA = r"^[+-]?(?:0+,\d+|\d+,(?:\d{1,2}|\d{4,}))$"  # and no thousands mark
 BEYOND_LIMIT = r"^\s*[<>≤≥]=?\s*\d[\d.,]*\s*$"  # <0.5: beyond a limit of detection
 MARKED_NUMBER = r"^\s*[-+]?[$€£¥]?\s?\d[\d.,'’ ]*[$€£¥%]?\s*$"  # 1,138.3 or $5 or -3 %
 MOST_WORDS = 3  # that are no numbers: so many are named
@@ -31,5 +33,34 @@ def mixed(words: pd.Series, n_cells: int, others: Sequence[Remedy] = (Remedy.LEA
     what = f"mixes numbers and text: {listed} of {n_cells:,} cells {verb}"
     shown = pd.Series(most.index[:MOST_WORDS], dtype=object)
     beyond = shown.str.match(BEYOND_LIMIT).astype(bool)
-    remedies = (*([Remedy.AT_LIMIT] if beyond.any() else []), *([] if beyond.all() else [Remedy.MISSING]))
-    return Problem(what, (*remedies, *others), tuple(shown[~beyond]))
+    at_limit = [_at_limit(words)] if beyond.any() else []
+    missing = [] if beyond.all() else [With.texts(Remedy.MISSING, shown[~beyond])]
+    return Problem(what, (*at_limit, *missing, *others))
+
+
+def _at_limit(words: pd.Series) -> Remedy | With:
+    """The limits that cells such as <0.5 of a column name, where that is one on each side."""
+    sides = named_limits(words)
+    if max(map(len, sides)) != 1:
+        return Remedy.ROW_LIMITS
+    lower, upper = (side[0] if side else None for side in sides)
+    ends = ["" if end is None else f"{end:.12g}" for end in (lower, upper)]
+    pair = ", ".join(end or "None" for end in ends)
+    return With(Remedy.AT_LIMIT, (Example(f"{{{quoted(words.name)}: ({pair})}}", f"{words.name}={','.join(ends)}"),))
+
+
+def numbers_of_texts(texts: pd.Series) -> pd.Series:
+    """Texts, also those beyond a limit, as numbers; NaN where they are none."""
+    bare = texts.str.replace(SIGN, "", regex=True).str.strip()
+    commas = bare.str.match(DECIMAL_COMMA).astype(bool)
+    if commas.any() and not bare.str.contains(".", regex=False).any():
+        commas[:] = True
+    return pd.to_numeric(bare.mask(commas, bare.str.replace(",", ".", regex=False)), errors="coerce")
+
+
+def named_limits(texts: pd.Series) -> tuple[list[float], list[float]]:
+    """The lower and the upper limits that texts such as <0.5 name, the most frequent first."""
+    signs, numbers = texts.str.extract(SIGN, expand=False), numbers_of_texts(texts)
+    sides = (signs.str[0].isin(list(sign)) & numbers.notna() for sign in ("<≤", ">≥"))
+    lower, upper = (numbers[side].value_counts().index.tolist() for side in sides)
+    return lower, upper

@@ -17,10 +17,11 @@ from .cells import column_kind
 from .coding import Coding, plain_names
 from .containers import refuse_odd_names
 from .covariates import ENTRY, columns_named, refuse_name
+from .limits import Limits, read_beyond
 from .markers import tell_markers, without_markers
 from .refusing import is_constant_text, refusal
 from .spellings import holds_yes_no
-from .types import VIEW_TYPES, Ordinal, View, says_type
+from .types import VIEW_TYPES, Ordinal, Real, View, says_type
 from .wording import counted, did_you_mean, first_few, quoted
 
 logger = logging.getLogger("sshiba")
@@ -79,6 +80,7 @@ def split_training(frame: pd.DataFrame, option: Mapping[Any, Any] | None, covari
         raise ValueError(f"columns {first_few(twice)} are in more than one view.")
     rest = frame.drop(columns=used)
     alone = [name for name in types if any(same_name(name, column) for column in rest)]
+    rest = numbers_at_limits(rest, types.values())
     made, numeric = by_type(rest, alone, [*frame.columns, *columns])
     _tell_split(rest, made, numeric)
     for name, some in made.items():
@@ -92,6 +94,20 @@ def split_training(frame: pd.DataFrame, option: Mapping[Any, Any] | None, covari
         refuse_name(views)
         views[ENTRY] = whole[known]
     return SplitTable(views, types, reasons, plain_names(whole.columns))
+
+
+def numbers_at_limits(frame: pd.DataFrame, types: Iterable[Any]) -> pd.DataFrame:
+    """The frame, in which columns whose limits are given by name are numbers, though cells of them are such as <0.5."""
+    for limits in (kind.limits for kind in types if isinstance(kind, Real) and isinstance(kind.limits, dict)):
+        if set(limits) & set(frame):
+            frame = read_beyond(frame, Limits.of(_within(limits, frame), tuple(frame)), NUMERIC)
+    return frame
+
+
+def _within(limits: Mapping[Any, Any], frame: pd.DataFrame) -> dict[Any, Any]:
+    """Those of limits that are pairs, and whose columns the frame has."""
+    pairs = {column: pair for column, pair in limits.items() if isinstance(pair, tuple) and column in frame}
+    return {column: pair for column, pair in pairs.items() if all(not isinstance(e, str) or e in frame for e in pair)}
 
 
 def same_name(a: Any, b: Any) -> bool:

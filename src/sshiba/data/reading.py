@@ -20,10 +20,9 @@ import pandas as pd
 from ..core.coded import CodedView
 from ..core.machine import chunk_bytes, memory_limit
 from ..core.streamed import AnyView, ReadCount, StreamedView
-from .advice import DataTypeError, DataWarning, Problem, Remedy
+from .advice import DataTypeError, Problem, Remedy
 from .alignment import RowPlaces, align
 from .border import as_views
-from .cells import read_numbers
 from .coding import Coding
 from .containers import Table, match_columns, read_table
 from .covariates import (
@@ -38,14 +37,13 @@ from .covariates import (
     whole_frame,
 )
 from .dask_sources import code_on_workers, learn_on_workers
-from .markers import is_text, suspects, tell_markers
+from .hints import give_hints
+from .markers import tell_markers
 from .one_table import SplitTable, is_one_table, split_new, split_training
 from .row_parts import keep_to
 from .schema import Schema
-from .sentinels import sentinels
 from .sources import RowSource
 from .sparse_tables import is_sparse_view
-from .spellings import spellings, text_counts
 from .tensors import on_host
 from .types import VIEW_TYPES, View
 from .wording import counted, did_you_mean, first_few, quoted
@@ -111,8 +109,7 @@ def read_training(
         }
     )
     _learn_codings(schema, tables, given, limit)
-    _warn_labels(schema, tables)
-    _warn_sentinels(schema, tables)
+    give_hints(schema, tables)
     in_memory = kept_in_memory(tables, dtype, limit)
     data = {
         name: _code(schema, table, name, rows[name], name in in_memory, dtype, limit) for name, table in tables.items()
@@ -237,53 +234,6 @@ def _stream(view: View, table: Table, name: str, coding: Coding, dtype: Any, max
     any_order = table.source is None or table.source.any_order
     nothing = CodedView(empty.target, None)
     return StreamedView.of(read_rows, table.n_rows, nothing, coding.width, complete, max_bytes, any_order)
-
-
-def _warn_labels(schema: Schema, tables: Mapping[str, Table]) -> None:
-    """One warning for all labels that look like markers, and for spellings that differ only in case and blanks."""
-    marks: dict[Any, Any] = {}
-    ways: dict[Any, Any] = {}
-    for name, coding in schema.codings.items():
-        column = tables[name].sample.iloc[:, 0]
-        if coding.levels is None or not is_text(column.dtype):
-            continue
-        counts, whose = text_counts(column), coding.features[0] if schema.one_table else name
-        odd = suspects(coding.levels)
-        if odd:
-            marks[whose] = (sum(counts[label] for label in odd), odd)
-        same = [some for some in spellings(counts).values() if len(some) > 1]
-        if same:
-            ways[whose] = (sum(map(len, same)) - len(same), [label for some in same for label in some])
-    problems = []
-    if marks:
-        cells = counted(sum(n for n, _ in marks.values()), "label")
-        listed = "; ".join(f"{quoted(whose)}: {first_few(odd, 5)}" for whose, (_, odd) in marks.items())
-        verb = "looks" if cells.startswith("1 ") else "look"
-        examples = tuple(dict.fromkeys(label for _, odd in marks.values() for label in odd[:5]))
-        problems.append(Problem(f"{cells} that {verb} like missing ({listed})", (Remedy.MISSING,), examples))
-    if ways:
-        n = counted(sum(n for n, _ in ways.values()), "label")
-        listed = "; ".join(f"{quoted(whose)}: {first_few(some, 5)}" for whose, (_, some) in ways.items())
-        problems.append(Problem(f"{n} spelled in several ways ({listed})", (Remedy.SPELLINGS,)))
-    if problems:
-        warnings.warn(DataWarning(*problems), stacklevel=3)
-
-
-def _warn_sentinels(schema: Schema, tables: Mapping[str, Table]) -> None:
-    """One warning for all numbers that look as if they meant missing."""
-    odd: dict[Any, tuple[float, int]] = {}
-    for name, coding in schema.codings.items():
-        if not schema.types[name].latent and tables[name].tensor is None and tables[name].sparse is None:
-            sample = tables[name].sample
-            sample = sample[list(coding.features)] if coding.beside else sample
-            found = sentinels(read_numbers(sample, name, ()))
-            odd |= {coding.features[place]: value for place, value in found.items()}
-    if odd:
-        listed = "; ".join(f"{quoted(column)}: {value:g}, {n:,} times" for column, (value, n) in list(odd.items())[:5])
-        more = f" and {len(odd) - 5:,} more" if len(odd) > 5 else ""
-        examples = tuple(dict.fromkeys(f"{value:g}" for value, _ in list(odd.values())[:5]))
-        what = f"far-off numbers that repeat, as if they meant missing ({listed}{more})"
-        warnings.warn(DataWarning(Problem(what, (Remedy.MISSING,), examples)), stacklevel=3)
 
 
 def training_views(

@@ -11,6 +11,7 @@ from .cells import column_kind, looks_numeric
 from .dates import are_dates
 from .mixed_cells import mixed, no_numbers
 from .spellings import holds_yes_no
+from .wording import quoted
 
 MOST_LEVELS = 50  # text of more is no category
 
@@ -34,7 +35,11 @@ def refusal(column: pd.Series) -> Problem | None:
         return None
     if kind == "category" or holds_yes_no(column.to_frame()):
         return None
-    return _refused_text(values, n_distinct)
+    texts = values[[isinstance(value, str) for value in values]]
+    words = no_numbers(values)
+    if 0 < len(words) < len(values) and 2 * words.nunique() <= n_distinct:
+        return mixed(words, len(values))
+    return _refused_text(values, texts, n_distinct)
 
 
 def _refused_kind(values: pd.Series, kind: str) -> Problem:
@@ -48,17 +53,16 @@ def _refused_kind(values: pd.Series, kind: str) -> Problem:
     return Problem(f"holds values of type {kind}, not numbers or labels", (Remedy.LEAVE_OUT,))
 
 
-def _refused_text(values: pd.Series, n_distinct: int) -> Problem | None:
-    texts = values[[isinstance(value, str) for value in values]]
-    words = no_numbers(values)
-    if 0 < len(words) < len(values) and 2 * words.nunique() <= n_distinct:
-        return mixed(words, len(values))
+def _refused_text(values: pd.Series, texts: pd.Series, n_distinct: int) -> Problem | None:
+    """Texts that are no labels."""
     if n_distinct <= 2:
         return None
     commas = texts.str.match(r"^[+-]?\d+,\d+$")
     if len(texts) and 2 * commas.sum() > len(texts):
         remedies = (Remedy.MARKS, Remedy.LEAVE_OUT)
         return Problem(f"holds numbers with a comma such as {texts[commas].iloc[0]!r}", remedies)
+    if looks_numeric(texts) and texts.str.match(r"^\s*0\d").any():
+        return Problem(f"holds codes such as {quoted(texts.iloc[0])}", (Remedy.LABELS, Remedy.LEAVE_OUT))
     if looks_numeric(texts):
         return Problem(f"holds numbers written as text such as {texts.iloc[0]!r}", (Remedy.NUMBERS, Remedy.LEAVE_OUT))
     if len(texts) and are_dates(texts):

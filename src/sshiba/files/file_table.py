@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
-from pandas.api.types import is_numeric_dtype
+from pandas.api.types import is_numeric_dtype, is_object_dtype
 
 from ..data.markers import Markers, without_markers
 from .number_marks import NumberFormat
@@ -71,14 +71,19 @@ class FileTable:
             was, now = old.to_numpy(), new.to_numpy()
             return (was != now) & ~np.isnan(now)
         other = old.isna()
-        if is_numeric_dtype(old.dtype) and is_numeric_dtype(new.dtype):
+        if any(
+            all(is_kind(dtype) for dtype in (old.dtype, new.dtype)) for is_kind in (is_numeric_dtype, is_object_dtype)
+        ):
             other |= (new != old).fillna(False)
         return (other & new.notna()).to_numpy(dtype=bool)
 
     def _cells(self, place: int, name: Any, new: pd.Series, holes: np.ndarray) -> Any:
         """A column of `given`, filled; `name` is that of its place."""
         if self.dialect is None:
-            return new.astype(self.given.dtypes.iloc[place]).array if name in self.whole else new.array
+            dtype = self.given.dtypes.iloc[place]
+            if is_object_dtype(dtype):  # texts, though they may be numbers
+                return new.astype(object).where(holes, self.given.iloc[:, place].array).array
+            return new.astype(dtype).array if name in self.whole else new.array
         cells = self.given.iloc[:, place].to_numpy(dtype=object, copy=True)
         known = dict(zip(self.values[name][~holes], cells[~holes]))
         how = self.formats.get(name, NumberFormat())

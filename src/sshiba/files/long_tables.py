@@ -12,6 +12,7 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
+from pandas.api.types import is_numeric_dtype, is_object_dtype
 
 from ..data.source_formats import parquet_source
 from ..data.sources import Chunks, ChunkSource, RowSource, WatchedFile
@@ -220,7 +221,11 @@ class TableSource(ChunkSource):
 def _cast(frame: pd.DataFrame, like: pd.DataFrame) -> pd.DataFrame:
     """The same with the dtypes of another table of its columns."""
     odd = {name: dtype for (name, dtype), own in zip(like.dtypes.items(), frame.dtypes) if dtype != own}
-    return frame.astype(odd) if odd else frame
+    found = frame.astype(odd) if odd else frame
+    for name in odd:  # other parts of a column of numbers have texts such as <0.5
+        if is_object_dtype(odd[name]) and is_numeric_dtype(frame[name].dtype):
+            found[name] = [None if pd.isna(cell) else str(cell) for cell in frame[name]]
+    return found
 
 
 @dataclass

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 import pandas as pd
 
+from ..data.limits import SIGN
 from ..data.wording import the_one
 
 BLANKS = " \u00a0\u202f\u2009"
@@ -19,7 +20,9 @@ WITH_UNIT = rf"^\s*([+-]?)({UNIT}?\s*)([+-]?[\d.,'’{BLANKS}eE+-]*\d[.,]?)(\s*{
 THOUSANDS_MARK = rf"^[+-]?\d+([,'’{BLANKS}])"
 GROUPS = "|".join(rf"(?:{mark}\d{{3}})+" for mark in ",'’" + BLANKS)
 NUMBER = rf"^[+-]?(?:[1-9]\d{{0,2}}(?:{GROUPS})(?:\.\d*)?|\d+\.?\d*|\.\d+)(?:[eE][+-]?\d+)?$"
+MARKS_BETWEEN = rf"[,'’{BLANKS}]"  # the digits, where a point is the decimal mark
 SWAP = str.maketrans({",": ".", ".": ","})
+FEWEST_MEASURED = 2  # different numbers beside cells such as <18 and >65, which else are labels
 A_FEW = 100  # cells that are tried before all are
 NEAR = 10  # deviations from the mean of a column, within which new numbers of it usually are
 NEARER = 3  # times nearer one reading of a column must be than the other to be told from it
@@ -71,6 +74,7 @@ class NumberColumn:
     before: str = ""
     after: str = ""
     plain: bool = False  # are there no thousands marks where a point is the decimal mark?
+    signs: pd.Series | None = None  # of the cells that are beyond a limit, such as <0.5; of others ""
 
     @property
     def marks(self) -> set[str]:
@@ -91,6 +95,15 @@ class NumberColumn:
         return best if away[best] <= NEAR and away[other] > NEARER * max(away[best], 1) else None
 
     def read(self, decimal: str) -> tuple[pd.Series, NumberFormat]:
+        """Numbers, and how they are written; where some are beyond a limit texts, all with a point."""
+        numbers, how = self._read(decimal)
+        if self.signs is None:
+            return numbers, how
+        texts = self.texts if decimal == "." else self.texts.str.translate(SWAP)
+        texts = texts.str.replace(MARKS_BETWEEN, "", regex=True)
+        return (self.signs + texts).astype(object), replace(how, whole=False, decimals=0 if how.whole else how.decimals)
+
+    def _read(self, decimal: str) -> tuple[pd.Series, NumberFormat]:
         numbers = self.point if decimal == "." else self.comma
         assert numbers is not None
         if self.plain and decimal == ".":
@@ -112,6 +125,15 @@ class NumberColumn:
     @classmethod
     def of(cls, known: pd.Series) -> NumberColumn | None:
         """The cells of a column that are not missing; None where they are no numbers."""
+        found = cls._of_numbers(known)
+        if found is None and (signed := known.str.match(SIGN)).any() and known[~signed].nunique() >= FEWEST_MEASURED:
+            found = cls._of_numbers(known.str.replace(SIGN, "", regex=True))
+            signs = known.str.extract(SIGN, expand=False).fillna("").str.strip()
+            return None if found is None else replace(found, signs=signs)
+        return found
+
+    @classmethod
+    def _of_numbers(cls, known: pd.Series) -> NumberColumn | None:
         texts, before, after = known.str.strip(), "", ""
         point = _plain(texts)
         if point is None:
@@ -148,7 +170,7 @@ def _fits(texts: pd.Series) -> bool:
 def _parsed(texts: pd.Series) -> pd.Series | None:
     if not _fits(texts.head(A_FEW)) or not _fits(texts):
         return None
-    return _plain(texts.str.replace(rf"[,'’{BLANKS}]", "", regex=True))
+    return _plain(texts.str.replace(MARKS_BETWEEN, "", regex=True))
 
 
 class AmbiguousMarksError(ValueError):

@@ -131,7 +131,8 @@ def _read_workbook(path: str, how: Reading, learned: LearnedReading | None) -> R
             words = "%r has %d sheets, and the first, %r, is read; --sheet names another: %s."
             logger.warning(words, path, len(sheets), sheets[0], first_few(sheets[1:], 10))
         sheet = sheet or sheets[0]
-        return RawTable(path, book.parse(sheet, keep_default_na=False, na_values=[""]), None, sheet)
+        cells = book.parse(sheet, keep_default_na=False, na_values=[""], dtype=object)  # a text stays one, such as 007
+        return RawTable(path, cells.infer_objects(), None, sheet)
 
 
 def open_text(path: str, how: Reading, learned: LearnedReading | None) -> TextFile:
@@ -179,7 +180,7 @@ def make_table(raw: RawTable, how: Reading, learned: LearnedReading | None, drop
     levels = learned.levels if learned is not None else {}
     formats: dict[Any, NumberFormat] = {}
     if raw.dialect is None:
-        (values, taken), dialect = _meant(frame, how), None
+        (values, taken), dialect = _meant(frame, raw, how, learned), None
         values = values.copy(deep=False)
         for name, known in levels.items():
             if known and name in values:
@@ -256,14 +257,34 @@ def _is_whole(column: pd.Series) -> bool:
     return pd.api.types.is_float_dtype(column.dtype) and len(seen) > 0 and bool((seen == seen.round()).all())
 
 
-def _meant(frame: pd.DataFrame, how: Reading) -> tuple[pd.DataFrame, dict[Any, Markers]]:
+def _meant(
+    frame: pd.DataFrame, raw: RawTable, how: Reading, learned: LearnedReading | None
+) -> tuple[pd.DataFrame, dict[Any, Markers]]:
     """A table that has numbers of its own: markers that are named are missing; and which were found."""
     frame, taken = without_markers(frame, how.markers)
     for place, dtype in enumerate(frame.dtypes):
         if how.not_missing and is_text(dtype):
             frame.isetitem(place, _labels(frame.iloc[:, place], how).array)
+    if raw.sheet is not None:
+        frame = _texts_as_numbers(frame, raw.path, how, learned)
     numbers = _numbers_among(how.missing)
     return frame.mask(frame.isin(numbers)) if numbers else frame, taken
+
+
+def _texts_as_numbers(frame: pd.DataFrame, path: str, how: Reading, learned: LearnedReading | None) -> pd.DataFrame:
+    """A sheet in which numbers are in place of the texts of columns whose texts are all numbers."""
+    texts = {}
+    for name, column in frame.reset_index(drop=True).items():
+        if is_text(column.dtype):
+            texts[name] = column[np.fromiter((isinstance(cell, str) for cell in column), bool, len(column))]
+    usual = None if learned is None else learned.how.decimal_mark
+    read, _ = _read_numbers(texts, path, ",", usual, how, learned)
+    found = frame.copy(deep=False) if read else frame
+    for name, (numbers, _) in read.items():
+        cells = frame[name].astype(object).reset_index(drop=True)
+        cells[numbers.index] = numbers
+        found[name] = cells.where(cells.notna(), np.nan).infer_objects().array
+    return found
 
 
 def _numbers_among(markers: Sequence[str]) -> list[float]:
@@ -279,21 +300,7 @@ def _understood(
     levels = learned.levels if learned is not None else {}
     usual = learned.dialect.decimal if learned is not None and learned.dialect is not None else None
     seen = {name: texts[name].where(~texts[name].str.strip().isin(how.markers)) for name in texts}
-    numbers = {}
-    for name, column in seen.items():
-        known = column.dropna()
-        if len(known) and levels.get(name) is None and (name in levels or not _are_codes(known)):
-            found = NumberColumn.of(known)
-            if found is not None:
-                numbers[name] = found
-    try:
-        ranges = learned.ranges if learned is not None else {}
-        read, decimal = read_numbers(numbers, how.decimal_mark, raw.dialect.separator, usual, ranges)
-    except AmbiguousMarksError as error:
-        listed = "; ".join(f"column {name!r}: {text!r}" for name, text in list(error.examples.items())[:5])
-        mark = "," if "," in next(iter(error.examples.values())) else "."
-        words = f"{raw.path!r}: is {mark!r} a thousands mark or a decimal mark ({listed})?"
-        raise FileError(f"{words} Say --thousands {mark!r} or --decimal {mark!r}.") from None
+    read, decimal = _read_numbers(seen, raw.path, raw.dialect.separator, usual, how, learned)
     columns = {}
     markers_as_numbers = _numbers_among(how.missing)
     for name, column in seen.items():
@@ -308,6 +315,32 @@ def _understood(
     values = pd.DataFrame({place: column.array for place, column in enumerate(columns.values())}, index=index)
     values.columns = texts.columns
     return values, {name: form for name, (_, form) in read.items()}, decimal, taken
+
+
+def _read_numbers(
+    seen: Mapping[Any, pd.Series],
+    path: str,
+    separator: str,
+    usual: str | None,
+    how: Reading,
+    learned: LearnedReading | None,
+) -> tuple[dict[Any, tuple[pd.Series, NumberFormat]], str]:
+    """The columns of texts that are numbers, how these are written, and the decimal mark."""
+    levels = learned.levels if learned is not None else {}
+    numbers = {}
+    for name, column in seen.items():
+        known = column.dropna()
+        if len(known) and levels.get(name) is None and (name in levels or not _are_codes(known)):
+            found = NumberColumn.of(known)
+            if found is not None:
+                numbers[name] = found
+    try:
+        return read_numbers(numbers, how.decimal_mark, separator, usual, learned.ranges if learned is not None else {})
+    except AmbiguousMarksError as error:
+        listed = "; ".join(f"column {name!r}: {text!r}" for name, text in list(error.examples.items())[:5])
+        mark = "," if "," in next(iter(error.examples.values())) else "."
+        words = f"{path!r}: is {mark!r} a thousands mark or a decimal mark ({listed})?"
+        raise FileError(f"{words} Say --thousands {mark!r} or --decimal {mark!r}.") from None
 
 
 def tell_taken(parts: Iterable[Mapping[Any, Markers]], how: Reading) -> None:

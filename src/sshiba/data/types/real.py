@@ -16,7 +16,7 @@ from ..advice import DataError, Problem, Remedy
 from ..cells import observed_mask, read_numbers, refuse_cells, standardise
 from ..coding import Coding, plain_names
 from ..learned import NumberSummary
-from ..limits import Edges, Limits, as_intervals, beyond, check_limits, count, plain_limits
+from ..limits import Edges, Limits, as_intervals, beyond, check_limits, count, plain_limits, read_beyond
 from ..margin_choice import (
     MarginSummary,
     asked_margins,
@@ -62,9 +62,9 @@ class Real(View):
         The lower and the upper limit of measurement, None where there is none: limits of detection, or censoring times.
         Of a value at or beyond a limit the model only knows that it lies there or farther out. The name of another
         column of the view in place of a number means that this column has the limit of each row (missing: none); it is
-        then not a feature. Predictions are of the quantity itself; `impute(beyond_limits=True)` also replaces values at
-        a limit. If no training value is at a limit, the view has no limits, and new values beyond a limit count as that
-        limit.
+        then not a feature. Texts such as "<0.5" are at the limit that they name, which their column must have.
+        Predictions are of the quantity itself; `impute(beyond_limits=True)` also replaces values at a limit. If no
+        training value is at a limit, the view has no limits, and new values beyond a limit count as that limit.
     margin : "log", "logit", "box-cox", "auto" or "normal", or mapping of column to one, optional
         The scale on which a column is nearly normal: its logarithm, that of its odds (shares between 0 and 1), a power
         from 0 to 2 found by maximum likelihood, or what makes the column likeliest of these and none at all ("auto").
@@ -154,7 +154,7 @@ class Real(View):
         columns = pd.Index(plain_names(frame.columns), dtype=object)
         check_limits(self.limits, columns, name)
         limits = self.limits_of(tuple(columns))
-        values = self._read(frame[list(limits.features)] if limits.beside else frame, name)
+        values = self._read(self.features_of(frame, name), name)
         edges = limits.edges(frame, name)
         sides, past = beyond(values, *edges), count(beyond(values, *edges, but_at=True))
         values = np.clip(values, *edges)
@@ -209,7 +209,7 @@ class Real(View):
         return replace(coding, at_limits=at_limits if any(at_limits) else (), beside=learned.beside)
 
     def encode(self, frame: pd.DataFrame, name: str, coding: Coding, dtype: Any) -> CodedView:
-        features = frame[list(coding.features)] if coding.beside else frame
+        features = self.features_of(frame, name)
         values = self._read(features, name)
         edges = self._edges(frame, name, coding)
         self._refuse_outside(features, name, values, edges, coding)
@@ -225,7 +225,7 @@ class Real(View):
         return CodedView(target, shrink_mask(observed_mask(values)))
 
     def encode_again(self, frame: pd.DataFrame, name: str, coding: Coding, dtype: Any, complete: bool) -> CodedView:
-        values = read_numbers(frame[list(coding.features)] if coding.beside else frame, name, ())
+        values = read_numbers(self.features_of(frame, name), name, ())
         observed = None if complete else shrink_mask(observed_mask(values))
         return CodedView(self._code(values, coding, dtype, self._edges(frame, name, coding), complete), observed)
 
@@ -351,6 +351,14 @@ class Real(View):
             far = f"far-off (over {FARTHEST:g} deviations)"
             refuse_stored(table, name, lambda v, d: np.abs(v - centre[d]) / scale[d] > FARTHEST, far, Remedy.UNITS)
         return CodedView(target, None)
+
+    def features_of(self, frame: pd.DataFrame, name: str) -> pd.DataFrame:
+        """The columns that are features, and cells such as <0.5 of them as the limits that they name."""
+        if self.limits is None:
+            return frame
+        limits = self.limits_of(plain_names(frame.columns))
+        frame = read_beyond(frame, limits, name)
+        return frame[list(limits.features)] if limits.beside else frame
 
     def _read(self, frame: pd.DataFrame, name: str) -> np.ndarray:
         values = read_numbers(frame, name, (Remedy.MISSING, Remedy.LABELS, Remedy.LEAVE_OUT))

@@ -1,0 +1,144 @@
+"""Hints about data that are read as they are: cells that may mean missing, outliers, copies, labels with an order."""
+
+from __future__ import annotations
+
+import logging
+import warnings
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+from .advice import DataWarning, Example, Problem, Remedy, With
+from .cells import column_kind, read_numbers
+from .containers import Table
+from .far_off import LEAST, OFTEN, FarOff, far_off
+from .markers import is_text, suspects
+from .ordered_words import in_order
+from .schema import Schema
+from .spellings import spellings, text_counts
+from .types import Categorical, Real
+from .wording import counted, first_few, quoted
+
+logger = logging.getLogger("sshiba")
+
+MOST = 5  # columns of which one thing is said
+NOT_USUAL = 3  # cells at least in which a copy differs from its most frequent value: rare events coincide
+
+
+def give_hints(schema: Schema, tables: Mapping[str, Table]) -> None:
+    """Once for a fit, when all views have been learned."""
+    _warn_labels(schema, tables)
+    for what in (_far_off(schema, tables), _copies(schema, tables)):
+        problems = list(what)
+        if problems:
+            more = len(problems) - MOST
+            rest = [Problem(f"so it is with {counted(more, 'more column')}")] if more > 0 else []
+            warnings.warn(DataWarning(*problems[:MOST], *rest), stacklevel=3)
+    for hint in _orders(schema):
+        logger.warning(hint)
+
+
+def _warn_labels(schema: Schema, tables: Mapping[str, Table]) -> None:
+    """One warning for all labels that look like markers, and for spellings that differ only in case and blanks."""
+    marks: dict[Any, Any] = {}
+    ways: dict[Any, Any] = {}
+    for name, coding in schema.codings.items():
+        column = tables[name].sample.iloc[:, 0]
+        if coding.levels is None or not is_text(column.dtype):
+            continue
+        counts, whose = text_counts(column), coding.features[0] if schema.one_table else name
+        odd = suspects(coding.levels)
+        if odd:
+            marks[whose] = (sum(counts[label] for label in odd), odd)
+        same = [some for some in spellings(counts).values() if len(some) > 1]
+        if same:
+            ways[whose] = (sum(map(len, same)) - len(same), [label for some in same for label in some])
+    problems = []
+    if marks:
+        cells = counted(sum(n for n, _ in marks.values()), "label")
+        listed = "; ".join(f"{quoted(whose)}: {first_few(odd, 5)}" for whose, (_, odd) in marks.items())
+        verb = "looks" if cells.startswith("1 ") else "look"
+        said = With.texts(Remedy.MISSING, (label for _, odd in marks.values() for label in odd[:5]))
+        problems.append(Problem(f"{cells} that {verb} like missing ({listed})", (said,)))
+    if ways:
+        n = counted(sum(n for n, _ in ways.values()), "label")
+        listed = "; ".join(f"{quoted(whose)}: {first_few(some, 5)}" for whose, (_, some) in ways.items())
+        problems.append(Problem(f"{n} spelled in several ways ({listed})", (Remedy.SPELLINGS,)))
+    if problems:
+        warnings.warn(DataWarning(*problems), stacklevel=4)
+
+
+def _far_off(schema: Schema, tables: Mapping[str, Table]) -> Iterator[Problem]:
+    """Numbers that look as if they meant missing, or may ruin a fit; with a margin outliers are expected."""
+    for name, view in schema.types.items():
+        table, coding = tables[name], schema.codings[name]
+        if not isinstance(view, Real) or table.tensor is not None or table.sparse is not None:
+            continue
+        limits = view.limits_of(coding.read_columns)
+        for place, own in far_off(read_numbers(view.features_of(table.sample, name), name, ())).items():
+            if (view.margin is None or own.n >= OFTEN) and not set(own.values) & set(limits.pairs[place]):
+                yield _far_off_in_words(coding.features[place], own, view.margin is None)
+
+
+def _far_off_in_words(column: Any, own: FarOff, may_be_bent: bool) -> Problem:
+    texts = [f"{value:g}" for value in own.values]
+    where = f"{quoted(column)}: {' and '.join(texts)} ({counted(own.n, 'cell')})"
+    what = f"{where} {'is' if len(texts) == 1 else 'are'} far from all others (next: {own.nearest:g})"
+    missing = With.texts(Remedy.IF_MISSING, (f"{value:.12g}" for value in own.values))
+    return Problem(what, (missing, Remedy.IF_REAL) if may_be_bent else (missing,))
+
+
+# ------------------------------------------------------------------------------------------------- copies
+
+
+def _copies(schema: Schema, tables: Mapping[str, Table]) -> Iterator[Problem]:
+    """Columns that are the same as another in every row; only those that are alike in number and moments are compared.
+
+    Of rows elsewhere a sample is compared, and of all rows the moments: labels, which have none, are left out.
+    """
+    alike: dict[Any, list[tuple[str, int]]] = {}
+    for name, coding in schema.codings.items():
+        table, latent = tables[name], schema.types[name].latent
+        if table.tensor is None and table.sparse is None and not (latent and table.source is not None):
+            for place, n in enumerate(coding.observed_per_feature[: len(coding.features)].tolist()):
+                moments = (False, coding.centre[place], coding.scale[place]) if not latent else (True,)
+                alike.setdefault((n, table.n_rows, *moments), []).append((name, place))
+    for places in alike.values():
+        first: dict[Any, str] = {}
+        for name, place in places if len(places) > 1 else []:
+            feature = schema.codings[name].features[place]
+            column = tables[name].sample[feature]
+            whose = feature if schema.one_table or len(schema.codings[name].features) > 1 else name
+            other = first.setdefault(_fingerprint(column), whose)
+            if other is not whose and len(column) >= LEAST and _is_told(column):
+                what = f"{quoted(whose)} repeats {quoted(other)} in every row, and a factor may be spent on it"
+                yield Problem(what, (With.texts(Remedy.COPY, [str(whose)]),))
+
+
+def _fingerprint(column: pd.Series) -> tuple[int, int]:
+    """The same for columns of the same cells and names of rows; whole numbers are alike whatever their dtype."""
+    cells = column.astype(object).to_numpy()
+    if column_kind(column) == "number":
+        cells = column.to_numpy(dtype=float, na_value=np.nan) + 0.0
+        cells[np.isnan(cells)] = np.nan
+    codes = pd.util.hash_array(cells)
+    return hash(codes.tobytes()), hash(pd.util.hash_pandas_object(column.index).to_numpy().tobytes())
+
+
+def _is_told(column: pd.Series) -> bool:
+    return int(column.value_counts(dropna=False).iloc[1:].sum()) >= NOT_USUAL
+
+
+# ------------------------------------------------------------------------------------------------- orders
+
+
+def _orders(schema: Schema) -> Iterator[Problem]:
+    """Labels that have an order by their words, and are taken without it."""
+    for name, coding in schema.codings.items():
+        levels = in_order(coding.levels or ()) if isinstance(schema.types[name], Categorical) else None
+        if levels is not None:
+            whose = coding.features[0] if schema.one_table else name
+            said = Example(f"{{{quoted(whose)}: Ordinal(levels={levels})}}", f"{whose}={','.join(levels)}")
+            yield Problem(f"{quoted(whose)} looks ordered", (With(Remedy.ORDER, (said,)),))

@@ -1,0 +1,124 @@
+"""What is said of a messy table that is read all the same: outliers, copies, labels with an order."""
+
+from __future__ import annotations
+
+import logging
+import warnings
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pytest
+from commands import sshiba
+from sklearn.datasets import load_breast_cancer, load_diabetes, load_iris, load_wine
+
+from sshiba import SSHIBA, Ordinal
+from sshiba.data.advice import DataWarning
+from sshiba.data.far_off import far_off
+from sshiba.data.ordered_words import in_order
+
+N = 80
+
+
+def clean() -> pd.DataFrame:
+    rng = np.random.default_rng(0)
+    z = rng.standard_normal(N)
+    frame = pd.DataFrame({"hb": 12 + z + 0.3 * rng.standard_normal(N), "crp": np.exp(z + 0.3 * rng.standard_normal(N))})
+    frame["sex"] = rng.choice(["m", "f", "d"], N)
+    frame["Blutdruck syst."] = np.round(120 + 10 * z + 5 * rng.standard_normal(N))
+    return frame
+
+
+def said_of(frame: pd.DataFrame, caplog: pytest.LogCaptureFixture, types: object = None) -> str:
+    with warnings.catch_warnings(record=True) as caught, caplog.at_level(logging.WARNING):
+        warnings.simplefilter("always")
+        SSHIBA(2, types, max_iter=2, search=None).fit(frame)
+    hints = [str(one.message) for one in caught if isinstance(one.message, DataWarning)]
+    hints += [message for message in caplog.messages if "n_components" not in message]
+    caplog.clear()
+    return "\n".join(hints)
+
+
+def with_outliers(frame: pd.DataFrame) -> None:
+    frame.loc[[3, 9], "hb"], frame.loc[5, "crp"] = 99, 81200
+
+
+def with_copies(frame: pd.DataFrame) -> None:
+    frame["RR"], frame["Geschlecht"] = frame["Blutdruck syst."].astype(int), frame["sex"]
+
+
+def with_words(frame: pd.DataFrame) -> None:
+    frame["Schmerz"] = np.array(["Leicht", "mittel", "schwer"])[np.digitize(frame["hb"], [11.5, 12.5])]
+
+
+WORDS = "Leicht,mittel,schwer"
+CASES = {
+    "outliers": (with_outliers, ["'hb': 99 (2 cells) is far", "81200 (1 cell)", "margin='auto'"], ["--missing 99"]),
+    "copies": (
+        with_copies,
+        ["'RR' repeats 'Blutdruck syst.' in every row", "'Geschlecht' repeats 'sex'"],
+        ["--drop RR;", "--drop Geschlecht"],
+    ),
+    "words": (with_words, ["Ordinal(levels=['Leicht', 'mittel', 'schwer'])"], [f"--levels Schmerz={WORDS}"]),
+}
+
+
+@pytest.mark.parametrize("case", CASES)
+def test_hints_are_given_in_python_and_in_a_shell(case: str, caplog: pytest.LogCaptureFixture, tmp_path: Path) -> None:
+    change: Callable[[pd.DataFrame], None]
+    change, pieces, options = CASES[case]
+    frame = clean()
+    assert said_of(frame, caplog) == ""
+    change(frame)
+    said = said_of(frame, caplog)
+    for piece in pieces:
+        assert piece in said
+    frame.to_csv(tmp_path / "t.csv", index=False)
+    shown = sshiba("impute", "t.csv", "-o", "o.csv", "--components", 2, cwd=tmp_path).stderr
+    for option in options:
+        assert option in shown
+    assert "Ordinal(" not in shown
+
+
+def test_advice_that_is_taken_is_not_given_again(caplog: pytest.LogCaptureFixture) -> None:
+    frame = clean()
+    with_words(frame)
+    with_outliers(frame)
+    levels = Ordinal(levels=WORDS.split(","))
+    frame = frame.replace({"hb": {99: np.nan}, "crp": {81200: np.nan}})
+    assert said_of(frame, caplog, {"Schmerz": levels}) == ""
+
+
+def test_few_columns_of_real_tables_have_cells_that_are_far_off() -> None:
+    for load in (load_breast_cancer, load_diabetes, load_iris, load_wine):
+        assert len(far_off(load().data)) <= (load is load_breast_cancer)
+
+
+def test_far_off_cells_are_few_on_the_scale_that_suits_their_column() -> None:
+    rng = np.random.default_rng(0)
+    column = np.exp(1.5 * rng.standard_normal(400))
+    assert far_off(column[:, None]) == {}
+    sizes = np.repeat([0.0, 1.0, 15.0], [390, 9, 1])  # nearly all are one value
+    assert far_off(sizes[:, None]) == {}
+    column[7] = -40 * column.max()
+    column[8] = np.nan
+    found = far_off(np.column_stack([column, sizes]))
+    assert list(found) == [0]
+    assert found[0].values == (column[7],)
+    assert found[0].nearest == np.nanmin(np.delete(column, 7))
+
+
+@pytest.mark.parametrize(
+    ("labels", "order"),
+    [
+        (["severe", "mild", "moderate"], ["mild", "moderate", "severe"]),
+        (["III", "I", "IV", "II"], ["I", "II", "III", "IV"]),
+        (["immer", "nie", "oft"], ["nie", "oft", "immer"]),
+        (["mild", "severe"], None),
+        (["mild", "severe", "other"], None),
+        (["Mild", "mild", "moderate", "severe"], None),
+    ],
+)
+def test_words_in_order(labels: list[str], order: list[str] | None) -> None:
+    assert in_order(labels) == order
