@@ -75,6 +75,7 @@ OPTIONS = {
     Remedy.AS_LABELS: "if they are labels, say so with --covariate NAME=categorical",
     Remedy.UNIQUE_ROWS: "name the rows by another column with --index",
 }
+INSTEAD = {Remedy.AT_LIMIT: "write the limit itself there"}  # where the command does not have the option
 running: ContextVar[Any] = ContextVar("running", default=None)  # what typer knows of the command that runs
 INDENT = " " * len("Error: ")
 USUAL_SWEEPS = 300  # of a fit
@@ -91,7 +92,7 @@ def options_here() -> dict[Remedy, str]:
     def here(words: str) -> str:
         return ", and ".join(clause for clause in words.split(", and ") if has >= set(re.findall(r"--[a-z-]+", clause)))
 
-    return {remedy: here(words) for remedy, words in OPTIONS.items()}
+    return {remedy: here(words) or INSTEAD.get(remedy, "") for remedy, words in OPTIONS.items()}
 
 
 class PlainWords(logging.Formatter):
