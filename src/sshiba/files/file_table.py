@@ -8,9 +8,9 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
-from pandas.api.types import is_numeric_dtype, is_object_dtype
+from pandas.api.types import is_numeric_dtype
 
-from ..data.markers import Markers, without_markers
+from ..data.markers import Markers, is_text, without_markers
 from .number_marks import NumberFormat
 from .text_files import Dialect
 
@@ -71,9 +71,7 @@ class FileTable:
             was, now = old.to_numpy(), new.to_numpy()
             return (was != now) & ~np.isnan(now)
         other = old.isna()
-        if any(
-            all(is_kind(dtype) for dtype in (old.dtype, new.dtype)) for is_kind in (is_numeric_dtype, is_object_dtype)
-        ):
+        if any(all(is_kind(dtype) for dtype in (old.dtype, new.dtype)) for is_kind in (is_numeric_dtype, is_text)):
             other |= (new != old).fillna(False)
         return (other & new.notna()).to_numpy(dtype=bool)
 
@@ -81,7 +79,7 @@ class FileTable:
         """A column of `given`, filled; `name` is that of its place."""
         if self.dialect is None:
             dtype = self.given.dtypes.iloc[place]
-            if is_object_dtype(dtype):  # texts, though they may be numbers
+            if is_text(dtype):  # texts, though they may be numbers
                 return new.astype(object).where(holes, self.given.iloc[:, place].array).array
             return new.astype(dtype).array if name in self.whole else new.array
         cells = self.given.iloc[:, place].to_numpy(dtype=object, copy=True)
