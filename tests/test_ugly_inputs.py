@@ -25,6 +25,8 @@ from samples import BITS, LABELS, NUMBERS, N, frame
 from sshiba import SSHIBA, ModelFileError, Real, load
 from sshiba.cli.terminal import Expectation
 from sshiba.core.likelihoods.poisson_predictive import moments
+from sshiba.core.rigid import with_angle
+from sshiba.data.advice import DataError, DataTypeError
 from sshiba.data.arrow_tables import Arrow
 from sshiba.engines.protocol import FULL, Accuracy
 from sshiba.files import tables
@@ -408,3 +410,25 @@ def test_a_feather_file_with_forged_sizes_is_refused(tmp_path: Path) -> None:
     (tmp_path / "t.feather").write_bytes(content.replace(whole, offsets.tobytes()))
     with pytest.raises(FileError, match="damaged"):
         tables.read(str(tmp_path / "t.feather"), Reading())
+
+
+@pytest.mark.parametrize("cell", [b"bytes", frozenset([1])])
+def test_what_is_no_number_beside_cells_beyond_a_limit_is_refused(cell: object) -> None:
+    """Cells such as <0.5 are read as the limit; the others must be numbers."""
+    frame = pd.DataFrame({"a": ["<0.5", cell, *np.arange(1.0, 9.0)], "b": np.arange(10.0)}, dtype=object)
+    with pytest.raises((DataError, DataTypeError), match="'a'"):
+        SSHIBA(views={"x": Real(limits={"a": (0.5, None)})}).fit({"x": frame})
+
+
+def test_copies_are_looked_for_whatever_rows_are_called() -> None:
+    x = np.repeat(np.random.default_rng(0).standard_normal(30), 2).reshape(30, 2)
+    names = pd.Index([(1, 2), frozenset([3]), b"x", *range(27)], dtype=object, tupleize_cols=False)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        assert SSHIBA(1, max_iter=3, search=None).fit(pd.DataFrame(x, names, ["a", "b"])).factors_.shape == (30, 1)
+
+
+def test_the_variance_of_an_angle_does_not_overflow() -> None:
+    huge = np.array([1e200])
+    h1, h2, h12 = with_angle(huge, huge, 0.5 * huge, lambda variance: variance)
+    np.testing.assert_allclose([h1, h2, h12], [huge, huge, 0.5 * huge])

@@ -83,9 +83,9 @@ def with_angle(
     h1: np.ndarray, h2: np.ndarray, h12: np.ndarray, bounded: Callable[[np.ndarray], np.ndarray]
 ) -> tuple[np.ndarray, ...]:
     """H of pairs, regular, with a variance of the angle (E_jk − E_kj)/2 that is `bounded` of that under N(0, H⁻¹)."""
-    limit = (1 - SINGULAR) * np.sqrt(h1 * h2)
-    h12 = np.clip(h12, -limit, limit)
-    variance = (h1 + h2 + 2 * h12) / (4 * (h1 * h2 - h12**2))
+    root = np.sqrt(h1) * np.sqrt(h2)  # neither overflows
+    r = np.clip(h12 / root, SINGULAR - 1, 1 - SINGULAR)
+    h12, variance = r * root, (1 / h1 + 1 / h2 + 2 * r / root) / (4 * (1 - r**2))
     more = (1 / bounded(variance) - 1 / variance) / 4
     return h1 + more, h2 + more, h12 - more
 

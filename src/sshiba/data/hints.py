@@ -118,13 +118,18 @@ def _copies(schema: Schema, tables: Mapping[str, Table]) -> Iterator[Problem]:
 
 
 def _fingerprint(column: pd.Series) -> tuple[int, int]:
-    """The same for columns of the same cells and names of rows; whole numbers are alike whatever their dtype."""
-    cells = column.astype(object).to_numpy()
-    if column_kind(column) == "number":
-        cells = column.to_numpy(dtype=float, na_value=np.nan) + 0.0
-        cells[np.isnan(cells)] = np.nan
-    codes = pd.util.hash_array(cells)
-    return hash(codes.tobytes()), hash(pd.util.hash_pandas_object(column.index).to_numpy().tobytes())
+    """The same for columns of the same cells and names of rows; whole numbers are alike whatever their dtype. One that
+    holds what cannot be hashed is like no other.
+    """
+    try:
+        cells = column.astype(object).to_numpy()
+        if column_kind(column) == "number":
+            cells = column.to_numpy(dtype=float, na_value=np.nan) + 0.0
+            cells[np.isnan(cells)] = np.nan
+        names = pd.util.hash_pandas_object(column.index).to_numpy()
+        return hash(pd.util.hash_array(cells).tobytes()), hash(names.tobytes())
+    except (TypeError, ValueError):
+        return id(column), 0
 
 
 def _is_told(column: pd.Series) -> bool:

@@ -183,10 +183,20 @@ def read_beyond(frame: pd.DataFrame, limits: Limits, name: str) -> pd.DataFrame:
             numbers = numbers.mask(here, own)
         column[is_text] = numbers.astype(object).where(numbers.notna(), cells)
         column = column.where(column.notna(), np.nan)
-        frame[feature] = (column.astype(float) if numbers.notna().all() else column).array
+        frame[feature] = _numbers_if_all_are(column).array
     if problems:
         raise DataError(*problems)
     return frame
+
+
+def _numbers_if_all_are(column: pd.Series) -> pd.Series:
+    """As it is where a cell is no number: it is refused with the others."""
+    if any(isinstance(cell, str) for cell in column):
+        return column
+    try:
+        return column.astype(float)
+    except (TypeError, ValueError):
+        return column
 
 
 def _is_text(column: pd.Series) -> bool:
