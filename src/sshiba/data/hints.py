@@ -111,15 +111,16 @@ def _copies(schema: Schema, tables: Mapping[str, Table]) -> Iterator[Problem]:
             feature = schema.codings[name].features[place]
             column = tables[name].sample[feature]
             whose = feature if schema.one_table or len(schema.codings[name].features) > 1 else name
-            other = first.setdefault(_fingerprint(column), whose)
+            same = _fingerprint(column)
+            other = whose if same is None else first.setdefault(same, whose)
             if other is not whose and len(column) >= LEAST and _is_told(column):
                 what = f"{quoted(whose)} repeats {quoted(other)} in every row, and a factor may be spent on it"
                 yield Problem(what, (With.texts(Remedy.COPY, [str(whose)]),))
 
 
-def _fingerprint(column: pd.Series) -> tuple[int, int]:
-    """The same for columns of the same cells and names of rows; whole numbers are alike whatever their dtype. One that
-    holds what cannot be hashed is like no other.
+def _fingerprint(column: pd.Series) -> tuple[int, int] | None:
+    """The same for columns of the same cells and names of rows; whole numbers are alike whatever their dtype. None
+    where cells or names cannot be hashed: such a column is not compared.
     """
     try:
         cells = column.astype(object).to_numpy()
@@ -129,7 +130,7 @@ def _fingerprint(column: pd.Series) -> tuple[int, int]:
         names = pd.util.hash_pandas_object(column.index).to_numpy()
         return hash(pd.util.hash_array(cells).tobytes()), hash(names.tobytes())
     except (TypeError, ValueError):
-        return id(column), 0
+        return None
 
 
 def _is_told(column: pd.Series) -> bool:
