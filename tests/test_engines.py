@@ -4,7 +4,7 @@ import threading
 import weakref
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from pathlib import Path
 
 import numpy as np
@@ -16,7 +16,7 @@ from sklearn.exceptions import ConvergenceWarning
 from sshiba.core import machine
 from sshiba.core.local_step import local_step
 from sshiba.core.state import Stats
-from sshiba.core.threads import BLAS, in_threads, let_others_set, n_threads, one_blas_thread
+from sshiba.core.threads import BLAS, in_chunks, in_threads, kept_threads, let_others_set, n_threads, one_blas_thread
 from sshiba.data.types import Binary, Categorical, Count, Ordinal, Real
 from sshiba.engines import memory
 from sshiba.engines.memory import MemoryRows
@@ -145,6 +145,33 @@ def test_small_sweeps_and_inferences_take_one_thread(monkeypatch: pytest.MonkeyP
         list(problem.rows.infer(end.state.posterior))
         assert set(used) == wanted
         assert n_threads() == 2
+
+
+def chunks(n_cells: int = 100) -> list[tuple[slice, int]]:
+    """The chunks of ten rows, and the threads that had them."""
+    return in_chunks(lambda some: (some, threading.get_ident()), 10, n_cells, 100)
+
+
+@pytest.mark.usefixtures("two_threads")
+def test_compiled_chunks_take_threads_where_blas_takes_one() -> None:
+    """The caller has the first; few cells are one chunk, and so are those of a thread that shares a job."""
+    for context in (nullcontext(), one_blas_thread()):
+        with context:
+            (first, own), (second, other) = chunks()
+            assert (first, second, own) == (slice(0, 5), slice(5, 10), threading.get_ident())
+            assert other != own
+            assert len(chunks(n_cells=99)) == 1
+    assert [len(found) for found in in_threads(lambda _: chunks(), range(3))] == [1, 1, 1]
+    with threads(1):
+        assert len(chunks()) == 1
+
+
+@pytest.mark.usefixtures("two_threads")
+def test_threads_are_kept_for_several_jobs_in_chunks() -> None:
+    with kept_threads(), kept_threads():
+        assert len({chunks()[1][1] for _ in range(5)}) == 1
+    with pytest.raises(ZeroDivisionError):
+        in_chunks(lambda some: 1 // (5 - some.start), 10, 100, 100)
 
 
 @pytest.mark.usefixtures("two_threads")

@@ -100,6 +100,28 @@ def test_compiled_twin(n_classes: int) -> None:
         np.testing.assert_allclose(ours, theirs, rtol=1e-9, atol=1e-11)
 
 
+@pytest.mark.parametrize("lowest", [-7.999, -3.0, 0.0, 6.0])
+def test_three_classes_in_closed_form_equal_the_integrals(lowest: float) -> None:
+    """log ξ, its gradient and its Hessian by Plackett's formula, down to where nodes take over, against 200 nodes."""
+    if compiled() is None:
+        pytest.skip("numba is not installed: pip install 'sshiba[fast]'")
+    from sshiba.core.likelihoods.normal_compiled import TABLE
+    from sshiba.core.likelihoods.probit_few_compiled import three_classes
+
+    rng = np.random.default_rng(0)
+    deltas = np.stack([np.full(50, lowest), lowest + rng.exponential(3.0, 50)], axis=1)
+    y = np.concatenate([np.zeros((50, 1)), -deltas], axis=1)
+    target = np.zeros(50, dtype=int)
+    expected, step = probit_moments(y, target, 200)
+    hessian = probit_integrals.probit_curvature(y, target, True)[3]
+    for row, delta in enumerate(deltas):
+        log_xi, *means, own_1, own_2, mixed = three_classes(*delta, TABLE)
+        assert log_xi == pytest.approx(expected[row], rel=1e-9, abs=1e-11)
+        np.testing.assert_allclose(means, -step[row, 1:], rtol=1e-8, atol=1e-12)
+        found = np.array([[own_1, mixed], [mixed, own_2]]) - np.outer(means, means)
+        np.testing.assert_allclose(found, hessian[row, 1:, 1:], rtol=1e-7, atol=1e-9)
+
+
 @pytest.mark.parametrize("n_classes", [1, 2, 3, 16])
 def test_compiled_class_probabilities(n_classes: int, monkeypatch: pytest.MonkeyPatch) -> None:
     """The compiled form equals the array form, with classes far apart and of very unequal spread."""

@@ -13,6 +13,7 @@ from array_api_compat import device, is_numpy_array, is_torch_array
 from array_api_compat import numpy as _numpy_namespace
 
 FEW = 32  # matrices that are not worth inverting all at once
+SMALL_FACTOR = 256  # numbers of a factor that is multiplied with many matrices at once
 LEAF = 12  # rows of a triangle that is inverted row by row
 
 
@@ -211,6 +212,21 @@ def add_outer(total: Any, a: Any) -> Any:
         return total.addcmul_(a[:, :, None], a[:, None, :])
     total += a[:, :, None] * a[:, None, :]
     return total
+
+
+def sum_of_rows(rows: Any) -> Any:
+    """(1, K), as a product: a sum of few columns is slower, and on a GPU may take twice the memory of `rows`."""
+    xp = array_namespace(rows)
+    return xp.ones((1, rows.shape[0]), dtype=rows.dtype, device=device(rows)) @ rows
+
+
+def times_symmetric(a: Any, symmetric: Any) -> Any:
+    """a @ S of each S, (n, K, K): where `a`, (D, K), is small, as (S aᵀ)ᵀ in one product, three times as fast."""
+    n, k = symmetric.shape[:2]
+    if n == 1 or type(a) is not np.ndarray or a.size > SMALL_FACTOR:
+        return a[None, ...] @ symmetric
+    flat = symmetric.reshape(n * k, k) @ a.T
+    return np.ascontiguousarray(np.swapaxes(flat.reshape(n, k, len(a)), 1, 2))
 
 
 def cross_product(a: Any, b: Any) -> Any:

@@ -24,7 +24,17 @@ from types import ModuleType
 
 import numpy as np
 
-from .arrays import add_product, array_namespace, cross_product, eye, move_by, pairs_of, place_rows, take_columns, zeros
+from .arrays import (
+    add_product,
+    array_namespace,
+    cross_product,
+    move_by,
+    pairs_of,
+    place_rows,
+    sum_of_rows,
+    take_columns,
+    zeros,
+)
 from .blocks import Block, LocalX, RowView
 from .latent_view import LatentView, seen_only
 from .likelihoods import RowUpdate, XUpdate
@@ -190,8 +200,7 @@ def _infer_rows(view: LatentView, y: Array, each: bool) -> LatentStep:
         w = view.message.w_mean / view.message.copies
         found = view.message.likelihood.infer_own_rows(view.rows.target, view.x.mean, y, view.gain, w, view.rows.seen)
     found = _infer_rows_of_arrays(view, y, each) if found is None else found
-    diagonal = xp.sum(xp.sum(found.cov, axis=0) * eye(y.shape[1], y), axis=1)
-    second = xp.sum(found.mean**2, axis=0) + diagonal
+    second = sum_of_rows(found.mean**2)[0, :] + sum_of_rows(xp.linalg.diagonal(found.cov))[0, :]
     return LatentStep(LatentX(found.mean, second, xp.sum(found.bound), found.xi), cov=found.cov)
 
 
@@ -243,7 +252,8 @@ def pulled_by(view: LatentView, step: LatentStep) -> Array:
     assert spread is not None
     if gain.shape[0] == 1 < spread.shape[0]:
         spread = array_namespace(gain).sum(spread, axis=0, keepdims=True)
-    spread = spread / view.message.copies
+    if view.message.copies != 1:
+        spread = spread / view.message.copies
     return spread[:, :, None] * gain if step.cov is None else spread @ gain
 
 

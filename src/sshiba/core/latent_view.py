@@ -8,7 +8,7 @@ from functools import cached_property
 
 import numpy as np
 
-from .arrays import add_product, array_namespace, take_columns, to_numpy
+from .arrays import add_product, array_namespace, take_columns, times_symmetric, to_numpy
 from .blocks import RowView
 from .messages import Message
 from .state import Array, LatentX
@@ -69,8 +69,9 @@ class LatentView:
 def latent_view(rows: RowView, message: Message, x: LatentX, cov: Array, crowded: tuple[int, ...] | None) -> LatentView:
     """`cov` is that of z given x, (r, K, K)."""
     seen = None if rows.complete else take_columns(rows.observed, rows.groups.index)
-    rows = replace(rows, target=message.likelihood.opened(rows.target))
-    return LatentView(rows, message, x, cov, message.loading[None, ...] @ cov, seen, crowded)
+    target = message.likelihood.opened(rows.target)
+    rows = rows if target is rows.target else replace(rows, target=target)
+    return LatentView(rows, message, x, cov, times_symmetric(message.loading, cov), seen, crowded)
 
 
 def leverage_of(message: Message, gain: Array) -> Array:

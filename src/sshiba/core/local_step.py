@@ -11,9 +11,9 @@ from dataclasses import dataclass, replace
 from math import inf
 from typing import NamedTuple
 
-from array_api_compat import device, is_numpy_array
+from array_api_compat import is_numpy_array
 
-from .arrays import add_outer, add_product, array_namespace, cross_product, eye, inverse_positive, zeros
+from .arrays import add_outer, add_product, array_namespace, cross_product, eye, inverse_positive, sum_of_rows, zeros
 from .blocks import Block, LocalX, RowView, as_float, join_x, latent_x, rows_of_x
 from .latent_step import LatentStep, add_sums, added_zz, step_x, sum_slopes, update_x
 from .latent_view import LatentView, crowded_features, latent_view, predictors_of_shared
@@ -277,12 +277,6 @@ def sum_z(block: Block, z: Array, known: ZGivenX, spread: Spread) -> ZSums:
         xz[i] = add_sums(zz_rows, view, step)
         slopes[i] = sum_slopes(view, step, z)
     return replace(sum_patterns(block, z_rows, zz_rows, known.logdet), xz=tuple(xz), slopes=tuple(slopes))
-
-
-def sum_of_rows(rows: Array) -> Array:
-    """(1, K), as a product: on a GPU PyTorch's own sum may take twice the memory of what it adds up."""
-    xp = array_namespace(rows)
-    return xp.ones((1, rows.shape[0]), dtype=rows.dtype, device=device(rows)) @ rows
 
 
 def sum_patterns(block: Block, z_rows: Array, zz_rows: Array, logdet: Array) -> ZSums:

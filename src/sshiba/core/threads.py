@@ -28,11 +28,13 @@ class _OneThread:
     def __init__(self) -> None:
         self.lock = threading.Lock()
         self.holders = 0
+        self.before = 1  # as many threads as BLAS had, while there are holders
         self.limiter: Any = None
 
     def __enter__(self) -> None:
         with self.lock:
             if self.holders == 0:
+                self.before = n_threads()
                 self.limiter = BLAS.limit(limits=1)
                 let_others_set()
             self.holders += 1
@@ -41,6 +43,7 @@ class _OneThread:
         with self.lock:
             self.holders -= 1
             if self.holders == 0:
+                self.before = 1
                 self.limiter.restore_original_limits()
                 let_others_set()
 
@@ -53,6 +56,7 @@ def let_others_set() -> None:
 
 
 _one_thread = _OneThread()
+_own = threading.local()  # of a thread: `shares`, is it one of several with one job? `threads` that it keeps
 
 
 @contextmanager
@@ -95,7 +99,7 @@ def in_threads(job: Callable[..., Any], *arguments: Sequence[Any], workers: int 
     if workers < 2:
         yield from map(job, *arguments)
         return
-    with one_blas_thread(), ThreadPoolExecutor(workers) as threads:
+    with one_blas_thread(), ThreadPoolExecutor(workers, initializer=_join_in) as threads:
         waiting: deque[Future] = deque()
         for parts in zip(*arguments):
             waiting.append(threads.submit(job, *parts))
@@ -105,13 +109,42 @@ def in_threads(job: Callable[..., Any], *arguments: Sequence[Any], workers: int 
             yield waiting.popleft().result()
 
 
-def in_chunks(job: Callable[[slice], Any], n_rows: int, n_cells: int, least: int) -> Iterator[Any]:
-    """A job for chunks of rows on all threads, each with at least so many cells; one chunk where there are fewer."""
-    n_chunks = 1 if n_cells < least else min(n_threads(), 1 + n_cells // least)
-    if n_chunks == 1:
-        return iter([job(slice(0, n_rows))])
+def in_chunks(job: Callable[[slice], Any], n_rows: int, n_cells: int, least: int) -> list[Any]:
+    """A compiled job for chunks of rows on all threads, one chunk where there are less than `least` cells.
+
+    Such jobs call no BLAS, and wait for one another once: they take threads where small products had better not.
+    """
+    n_chunks = 1 if n_cells < least else min(_n_free_threads(), 1 + n_cells // least)
     edges = [n_rows * i // n_chunks for i in range(n_chunks + 1)]
-    return in_threads(job, [slice(a, b) for a, b in pairwise(edges)])
+    first, *others = [slice(a, b) for a, b in pairwise(edges)]
+    if not others:
+        return [job(first)]
+    with kept_threads() as threads:
+        waiting = [threads.submit(job, some) for some in others]
+        return [job(first), *(chunk.result() for chunk in waiting)]
+
+
+@contextmanager
+def kept_threads() -> Iterator[ThreadPoolExecutor]:
+    """Threads for the chunks of this thread's jobs; within it `in_chunks` starts no others."""
+    kept = getattr(_own, "threads", None)
+    if kept is not None:
+        yield kept
+        return
+    with ThreadPoolExecutor(max(1, _n_free_threads() - 1), initializer=_join_in) as _own.threads:
+        try:
+            yield _own.threads
+        finally:
+            _own.threads = None
+
+
+def _n_free_threads() -> int:
+    """As many as BLAS had before it was told to use one, but in a thread that shares a job with others."""
+    return 1 if getattr(_own, "shares", False) else max(n_threads(), _one_thread.before)
+
+
+def _join_in() -> None:
+    _own.shares = True
 
 
 def read_ahead(job: Callable[[Any], Any], items: Iterable[Any]) -> Iterator[Any]:

@@ -16,6 +16,7 @@ from threadpoolctl import threadpool_limits
 
 from ..core.scratch import RowsLostError
 from ..core.start import posterior_along, random_posterior
+from ..core.threads import kept_threads
 from ..engines.protocol import Rows
 from .budget import FitOptions
 from .loop import Fit, Progress, StartingPoint, run
@@ -128,7 +129,7 @@ def run_restarts(
 
 def _in_turn(runs: _Runs, on_pause: Callable[[Restarts], object] | None) -> Restarts:
     done = Restarts(tuple(runs.before))
-    with ctrl_c() as stop_requests:
+    with ctrl_c() as stop_requests, kept_threads():
         for number in range(len(runs.seeds)):
 
             def pause(fit: Fit, done: Restarts = done) -> None:

@@ -23,8 +23,7 @@ def cut_moments(
     def job(part: slice) -> None:
         _cut(first[part], last[part], found[:, part], nodes, narrow, enough)
 
-    for _ in in_chunks(job, a.size, a.size, MIN_CHUNK):
-        pass
+    in_chunks(job, a.size, a.size, MIN_CHUNK)
     mean, var, log_mass, skew, spread = found.reshape(5, *a.shape)
     return mean, var, log_mass, skew, spread
 

@@ -13,7 +13,7 @@ import numba
 import numpy as np
 
 from ..arrays import for_numba
-from ..threads import in_threads, n_threads
+from ..threads import in_chunks
 
 MIN_CHUNK = 20_000  # cells that are worth a thread: a millisecond of work
 IN_CACHE = 2**14  # cells at a time
@@ -42,12 +42,11 @@ def update(
     tau, spread = (for_numba(np.broadcast_to(v, (rows, width))) for v in (tau, tau * free))
     log_tau, spare = np.log(tau), 0.5 * tau / spread
     found = np.empty((5, n, width))
-    parts = max(1, min(n_threads(), n * width // MIN_CHUNK))
     step = max(1, IN_CACHE // max(width, 1))
 
-    def one(first: int, last: int) -> None:
-        for a in range(first, last, step):
-            some = slice(a, min(a + step, last))
+    def job(chunk: slice) -> None:
+        for a in range(chunk.start, chunk.stop, step):
+            some = slice(a, min(a + step, chunk.stop))
             own = slice(None) if len(tau) == 1 else some
             known = tau[own], spread[own], log_tau[own], spare[own]
             guess = y[:0] if near is None else near[some]
@@ -55,9 +54,7 @@ def update(
             given = for_numba(cells[some]), offset, for_numba(y[some]), *known, for_numba(guess)
             _update(*given, found[:, some], LOG_FACTORIALS)
 
-    edges = np.linspace(0, n, parts + 1).astype(int).tolist()
-    for _ in in_threads(one, edges[:-1], edges[1:]):
-        pass
+    in_chunks(job, n, n * width, MIN_CHUNK)
     return tuple(found)
 
 

@@ -1,61 +1,24 @@
 """The integrals of `probit_integrals.py` compiled with numba, tested twins of their array forms.
 
-log Φ and its derivative ρ are read from Taylor series around grid points, which is several times faster than erfc, exp
-and log, and exact to 1e-13.
+Of many rows each takes a microsecond or less, so that nothing here makes an array, or a view of one, for a row alone.
 """
 
 from __future__ import annotations
 
-from math import comb, exp, factorial, log, pi, sqrt
+from math import exp, log, pi, sqrt
 
 import numba
 import numpy as np
-from scipy.special import log_ndtr
 
 from ..threads import in_chunks
+from .normal_compiled import FUSED, TABLE, log_phi_and_rho
+from .probit_few_compiled import CLOSED_FROM, three_classes, two_classes
 from .probit_grid import FARTHEST, N_ARGMAX, N_EDGE, N_NEWTON, REACH, WIDEST, grid, n_nodes
 
-SPACING, LOWEST, HIGHEST, ORDER = 1 / 32, -40.0, 8.5, 6
 MIN_CHUNK = 20_000  # cells that are worth a thread: five milliseconds of work
-FUSED = {"contract"}  # a·b + c in one instruction and one rounding: a third faster
+NO_GAIN, NO_W = np.empty((0, 0, 0)), np.empty((0, 0))
 # Sums of several terms at a time. A loop that adds up must write nothing: else its order depends on where arrays lie.
 SUMS = {"contract", "reassoc"}
-
-
-def _taylor_table() -> np.ndarray:
-    """Coefficients of log Φ around each grid point, (n, ORDER + 1).
-
-    With ρ = (log Φ)′: ρ′ = −ρ² − aρ, and by Leibniz ρ⁽ⁿ⁺¹⁾ = −Σ_k C(n,k) ρ⁽ᵏ⁾ρ⁽ⁿ⁻ᵏ⁾ − aρ⁽ⁿ⁾ − nρ⁽ⁿ⁻¹⁾.
-    """
-    a = np.arange(LOWEST, HIGHEST + SPACING, SPACING)
-    value = log_ndtr(a)
-    rho = [np.exp(-(a**2) / 2 - 0.5 * log(2 * pi) - value)]
-    for n in range(ORDER - 1):
-        new = -sum(comb(n, k) * rho[k] * rho[n - k] for k in range(n + 1)) - a * rho[n]
-        rho.append(new - n * rho[n - 1] if n else new)
-    table = np.stack([value, *(r / factorial(k + 1) for k, r in enumerate(rho))], axis=1)
-    table[-1] = 0.0  # from HIGHEST on both vanish
-    return table
-
-
-TABLE = _taylor_table()
-
-
-@numba.njit(inline="always", fastmath=FUSED)
-def log_phi_and_rho(a: float, table: np.ndarray) -> tuple[float, float]:
-    if a >= LOWEST:
-        near = min(a, HIGHEST)
-        i = int((near - LOWEST) / SPACING + 0.5)
-        d = near - (LOWEST + i * SPACING)
-        value, slope = table[i, ORDER], 0.0
-        for k in range(ORDER - 1, -1, -1):
-            slope = slope * d + value
-            value = value * d + table[i, k]
-        return value, slope
-    inverse = 1 / (a * a)
-    series = inverse * (1 - inverse * (2.5 - inverse * (37 / 3 - inverse * (353 / 4))))
-    rho = -a * (1 + inverse * (1 - inverse * (2 - inverse * (10 - inverse * 74))))
-    return -0.5 * a * a - log(-a) - 0.9189385332046727 - series, rho
 
 
 @numba.njit(inline="always", fastmath=FUSED)
@@ -102,16 +65,24 @@ def _integrate(
     grid: np.ndarray,
     table: np.ndarray,
     delta: np.ndarray,
-    work: np.ndarray,
+    node: np.ndarray,
+    weight: np.ndarray,
+    rho: np.ndarray,
 ) -> float:
     """log ξ of a row; writes its gradient into `step`, and into `products` the mean of the products of the integrand's
     derivatives, of which the lower half is filled but for class t, unless it is of size 0.
 
-    `delta`, (C − 1,), and `work`, (C + 1, nodes), are room to work in.
+    `delta`, (C − 1,), `node` and `weight`, (nodes,), and `rho`, (C − 1, nodes), are room to work in.
     """
-    node, weight, rho = work[0], work[1], work[2:]
     for j in range(len(delta)):
         delta[j] = min(max(y[t] - y[_other(j, t)], -FARTHEST), FARTHEST)
+    if len(delta) == 2 and min(delta[0], delta[1]) >= CLOSED_FROM:
+        i, j = _other(0, t), _other(1, t)
+        log_xi, mills_i, mills_j, own_i, own_j, mixed = three_classes(delta[0], delta[1], table)
+        step[i], step[j], step[t] = -mills_i, -mills_j, mills_i + mills_j
+        if len(products):
+            products[i, i], products[j, j], products[j, i] = own_i, own_j, mixed
+        return log_xi
     u, top, left, right = _nodes_of(delta, table)
     for k in range(len(node)):
         node[k] = u + left * grid[0, k] + (right - left) * grid[1, k]
@@ -170,26 +141,13 @@ def _make_hessian(products: np.ndarray, step: np.ndarray, t: int) -> float:
     return trace + whole
 
 
-@numba.njit(fastmath=FUSED)
-def _two_classes(
-    y: np.ndarray, t: int, step: np.ndarray, hessian: np.ndarray, table: np.ndarray
-) -> tuple[float, float]:
-    """log ξ of a row and the trace of its Hessian, as `probit_integrals.two_class_curvature`."""
-    a = (y[t] - y[1 - t]) / sqrt(2)
-    log_xi, rho = log_phi_and_rho(a, table)
-    half = -0.5 * min(max(rho * (rho + a), 0.0), 1.0)
-    step[t], step[1 - t] = rho / sqrt(2), -rho / sqrt(2)
-    hessian[0, 0] = hessian[1, 1] = half
-    hessian[0, 1] = hessian[1, 0] = -half
-    return log_xi, 2 * half
-
-
 @numba.njit(nogil=True, cache=True, fastmath=FUSED)
 def _moments(y: np.ndarray, target: np.ndarray, grid: np.ndarray, table: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     log_xi, step, nothing = np.empty(len(y)), np.empty(y.shape), np.empty((0, 0))
-    delta, work = np.empty(y.shape[1] - 1), np.empty((y.shape[1] + 1, grid.shape[1]))
+    delta, node, weight = np.empty(y.shape[1] - 1), np.empty(grid.shape[1]), np.empty(grid.shape[1])
+    rho = np.empty((len(delta), len(node)))
     for row in range(len(y)):
-        log_xi[row] = _integrate(y[row], target[row], step[row], nothing, grid, table, delta, work)
+        log_xi[row] = _integrate(y[row], target[row], step[row], nothing, grid, table, delta, node, weight, rho)
     return log_xi, step
 
 
@@ -230,49 +188,53 @@ def _probabilities(y: np.ndarray, A: np.ndarray, std: np.ndarray, draws: np.ndar
 
 @numba.njit(fastmath=SUMS)
 def _row_form(
-    x: np.ndarray, y: np.ndarray, P: np.ndarray, m: np.ndarray, k: np.ndarray, p1: np.ndarray
+    row: int, x: np.ndarray, y: np.ndarray, P: np.ndarray, m: np.ndarray, k: np.ndarray, p1: np.ndarray
 ) -> tuple[float, float, float]:
-    """As `probit_rows.row_form`, of one row: p, p_c and c; writes m and k."""
-    n_classes, whole, gradient, share = y.shape[0], 0.0, 0.0, 1 / y.shape[0]
+    """As `probit_rows.row_form`, of one row: p, p_c and c; writes m and k, and P1."""
+    n_classes, p_c, gradient, share = len(m), 0.0, 0.0, 1 / len(m)
     for j in range(n_classes):
         total = 0.0
         for i in range(n_classes):
             total += P[j, i]
         p1[j] = total
-        whole += total
-        gradient += y[j] - x[j]
+        p_c += total
+        gradient += y[row, j] - x[row, j]
+    inverse = 1 / p_c
+    trace, largest, shift = 0.0, 0.0, gradient * inverse
     for j in range(n_classes):
-        k[j] = share - p1[j] / whole
-    trace, largest, shift = 0.0, 0.0, gradient / whole
+        k[j] = share - p1[j] * inverse
     for j in range(n_classes):
         # Row j of P⊥ = P − (P1 1ᵀ + 1 1ᵀP)/C + p_c 11ᵀ/C² − p_c k kᵀ.
-        outer, inner, total = (whole * share - p1[j]) * share, whole * k[j], 0.0
+        outer, inner, total = (p_c * share - p1[j]) * share, p_c * k[j], 0.0
         for i in range(n_classes):
             total += abs(P[j, i] - p1[i] * share + outer - inner * k[i])
         trace += P[j, j] - p1[j] * share + outer - inner * k[j]
         largest = max(largest, total)
     p = max(trace / (n_classes - 1), min(largest, 1.0) / 2)
-    for j in range(n_classes):
-        m[j] = x[j] + (y[j] - x[j] - shift * p1[j]) / p
+    inverse = 1 / p
     mean_m, mean_x, along = 0.0, 0.0, 0.0
     for j in range(n_classes):
+        m[j] = x[row, j] + (y[row, j] - x[row, j] - shift * p1[j]) * inverse
+    for j in range(n_classes):
         mean_m += m[j] * share
-        mean_x += x[j] * share
-        along += k[j] * x[j]  # k is orthogonal to 1
-    m -= mean_m
-    return p, whole, mean_x + shift - along
+        mean_x += x[row, j] * share
+        along += k[j] * x[row, j]  # k is orthogonal to 1
+    for j in range(n_classes):
+        m[j] -= mean_m
+    return p, p_c, mean_x + shift - along
 
 
 @numba.njit(fastmath=SUMS)
 def _add_covariance(
-    hessian: np.ndarray, p: float, p_c: float, k: np.ndarray, along: np.ndarray, cov: np.ndarray
+    hessian: np.ndarray, p: float, p_c: float, k: np.ndarray, along: np.ndarray, place: int, cov: np.ndarray
 ) -> None:
-    """As in `probit_rows.row_moments`, added to `cov`."""
-    n_classes, whole, share, scale = k.shape[0], 1 / p_c, 1 / k.shape[0], 1 / p
+    """As in `probit_rows.row_moments`, added to `cov[place]`; `along` is room to work in."""
+    n_classes, whole, share, scale = len(k), 1 / p_c, 1 / len(k), 1 / p
     for j in range(n_classes):
         hessian[j, j] += 1.0
         for i in range(n_classes):
             hessian[j, i] = (hessian[j, i] - share) * scale
+    for j in range(n_classes):
         total = 0.0
         for i in range(n_classes):
             total += hessian[j, i] * k[i]
@@ -280,94 +242,73 @@ def _add_covariance(
         whole += total * k[j]
     for j in range(n_classes):
         for i in range(n_classes):
-            cov[j, i] += hessian[j, i] + along[j] + along[i] + whole
+            cov[place, j, i] += hessian[j, i] + along[j] + along[i] + whole
 
 
-@numba.njit(fastmath=FUSED)
-def _room(n_classes: int, n_nodes: int) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
-    """To work in, for `_row`."""
-    square, vectors = np.empty((n_classes, n_classes)), np.empty((4, n_classes))
-    return square, vectors, np.empty(n_classes - 1), np.empty((n_classes + 1, n_nodes))
-
-
-@numba.njit(fastmath=FUSED)
-def _row(
-    t: int,
-    x: np.ndarray,
-    y: np.ndarray,
-    precision: np.ndarray,
-    mean: np.ndarray,
-    cov: np.ndarray,
-    grid: np.ndarray,
-    table: np.ndarray,
-    room: tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray],
-) -> float:
-    """The bound of a row of classes; writes <x>, and adds the covariance to `cov`."""
-    n_classes, (hessian, (m, k, step, sums), delta, work) = len(y), room
-    p, p_c, c = _row_form(x, y, precision, m, k, sums)
-    root = sqrt(p)
-    m *= root
-    if n_classes == 2:
-        log_xi, trace = _two_classes(m, t, step, hessian, table)
-    else:
-        log_xi = _integrate(m, t, step, hessian, grid, table, delta, work)
-        trace = _make_hessian(hessian, step, t)
-    quad, along = n_classes - 1 + trace, c
-    for j in range(n_classes):
-        mean[j] = (m[j] + step[j]) / root
-        along += k[j] * mean[j]
-        quad += step[j] ** 2
-    for j in range(n_classes):
-        mean[j] += along
-    constants = (n_classes - 1) * log(2 * pi / p) + log(2 * pi / p_c) + 1 + log(n_classes)
-    _add_covariance(hessian, p, p_c, k, sums, cov)
-    return log_xi + 0.5 * (constants + quad)
-
-
-@numba.njit(nogil=True, cache=True, fastmath=FUSED)
+@numba.njit(nogil=True, cache=True, fastmath=SUMS)
 def _rows(
     target: np.ndarray,
     x: np.ndarray,
     y: np.ndarray,
     precision: np.ndarray,
-    n_cov: int,
-    grid: np.ndarray,
-    table: np.ndarray,
-) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """<x>, the covariances (their sum where `n_cov` is 1) and the bound of rows of classes."""
-    n, n_classes = y.shape
-    mean, cov, bound = np.empty((n, n_classes)), np.zeros((n_cov, n_classes, n_classes)), np.empty(n)
-    room = _room(n_classes, grid.shape[1])
-    for row in range(n):
-        P, own = precision[row if len(precision) > 1 else 0], cov[row if n_cov > 1 else 0]
-        bound[row] = _row(target[row], x[row], y[row], P, mean[row], own, grid, table, room)
-    return mean, cov, bound
-
-
-@numba.njit(nogil=True, cache=True, fastmath=SUMS)
-def _own_rows(
-    target: np.ndarray,
-    x: np.ndarray,
-    y: np.ndarray,
     gain: np.ndarray,
     w: np.ndarray,
     places: np.ndarray,
+    mean: np.ndarray,
+    cov: np.ndarray,
+    bound: np.ndarray,
     grid: np.ndarray,
     table: np.ndarray,
-) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """The same of the rows at these places, each with a gain; all others are 0."""
-    n, n_classes = y.shape
-    mean, cov, bound = np.zeros((n, n_classes)), np.zeros((n, n_classes, n_classes)), np.empty(len(places))
-    room, P = _room(n_classes, grid.shape[1]), np.empty((n_classes, n_classes))
-    for number, row in enumerate(places):
+) -> None:
+    """Writes <x> and the bound of the rows at these places, and adds their covariances (one sum where `cov` has one).
+
+    Their `precision` is one for all, (1, C, C), or one for each, or, where each has a gain, found from it.
+    """
+    n_classes = y.shape[1]
+    m, k, step, sums = np.empty(n_classes), np.empty(n_classes), np.empty(n_classes), np.empty(n_classes)
+    hessian, P = np.empty((n_classes, n_classes)), np.empty((n_classes, n_classes))
+    delta, node, weight = np.empty(n_classes - 1), np.empty(grid.shape[1]), np.empty(grid.shape[1])
+    rho = np.empty((n_classes - 1, grid.shape[1]))
+    for number in range(len(places)):
+        row = places[number]
+        to = row if len(cov) > 1 else 0
+        if len(gain):
+            for j in range(n_classes):
+                for i in range(j + 1):
+                    leverage = 0.0
+                    for f in range(w.shape[1]):
+                        leverage += gain[row, j, f] * w[i, f]
+                    P[i, j] = P[j, i] = (1.0 if i == j else 0.0) - leverage
+        elif number == 0 or len(precision) > 1:
+            of = row if len(precision) > 1 else 0
+            for j in range(n_classes):
+                for i in range(n_classes):
+                    P[j, i] = precision[of, j, i]
+        if n_classes == 2:
+            mean[row, 0], mean[row, 1], var_0, var_1, across, bound[number] = two_classes(
+                target[row], x[row, 0], x[row, 1], y[row, 0], y[row, 1], P[0, 0], P[0, 1], P[1, 1], table
+            )
+            cov[to, 0, 0] += var_0
+            cov[to, 0, 1] += across
+            cov[to, 1, 0] += across
+            cov[to, 1, 1] += var_1
+            continue
+        p, p_c, c = _row_form(row, x, y, P, m, k, sums)
+        root = sqrt(p)
         for j in range(n_classes):
-            for i in range(j + 1):
-                leverage = 0.0
-                for k in range(w.shape[1]):
-                    leverage += gain[row, j, k] * w[i, k]
-                P[i, j] = P[j, i] = (1.0 if i == j else 0.0) - leverage
-        bound[number] = _row(target[row], x[row], y[row], P, mean[row], cov[row], grid, table, room)
-    return mean, cov, bound
+            m[j] *= root
+        log_xi = _integrate(m, target[row], step, hessian, grid, table, delta, node, weight, rho)
+        quad, along = n_classes - 1 + _make_hessian(hessian, step, target[row]), c
+        for j in range(n_classes):
+            m[j] = (m[j] + step[j]) / root
+        for j in range(n_classes):
+            along += k[j] * m[j]
+            quad += step[j] ** 2
+        for j in range(n_classes):
+            mean[row, j] = m[j] + along
+        constants = n_classes * log(2 * pi) - (n_classes - 1) * log(p) - log(p_c) + 1 + log(n_classes)
+        bound[number] = log_xi + 0.5 * (constants + quad)
+        _add_covariance(hessian, p, p_c, k, sums, to, cov)
 
 
 def probit_moments(y: np.ndarray, target: np.ndarray) -> tuple[np.ndarray, ...]:
@@ -381,23 +322,36 @@ def update_rows(
     target: np.ndarray, x: np.ndarray, y: np.ndarray, precision: np.ndarray, each: bool
 ) -> tuple[np.ndarray, ...]:
     """<x>, Cov(x) and the bound as `probit_rows.update_rows`, in chunks of rows on all threads."""
-    nodes = grid(n_nodes(y.shape[1]))
+    (n, n_classes), nodes = y.shape, grid(n_nodes(y.shape[1]))
+    mean, bound = np.empty((n, n_classes)), np.empty(n)
 
-    def job(part: slice) -> tuple[np.ndarray, ...]:
-        own = precision[part] if len(precision) > 1 else precision
-        n_cov = part.stop - part.start if each else 1
-        return _rows(target[part], x[part], y[part], own, n_cov, nodes, TABLE)
+    def job(part: slice) -> np.ndarray:
+        own, places = precision[part] if len(precision) > 1 else precision, np.arange(part.stop - part.start)
+        cov = np.zeros((len(places) if each else 1, n_classes, n_classes))
+        given = target[part], x[part], y[part], own, NO_GAIN, NO_W, places
+        _rows(*given, mean[part], cov, bound[part], nodes, TABLE)
+        return cov
 
-    mean, cov, bound = zip(*in_chunks(job, len(y), y.size, MIN_CHUNK))
-    return np.concatenate(mean), np.concatenate(cov) if each else np.sum(cov, axis=0), np.concatenate(bound)
+    found = in_chunks(job, n, y.size, MIN_CHUNK)
+    return mean, np.concatenate(found) if each else np.sum(found, axis=0), bound
 
 
 def update_own_rows(
     target: np.ndarray, x: np.ndarray, y: np.ndarray, gain: np.ndarray, w: np.ndarray, places: np.ndarray
 ) -> tuple[np.ndarray, ...]:
-    """As `probit_rows.update_rows`, of rows with a gain each, where threads are already over parts of them."""
+    """The same of the rows at these places, each with a gain, where threads are already over parts of them."""
     x, y, gain, w = (np.ascontiguousarray(v, dtype=np.float64) for v in (x, y, gain, w))
-    return _own_rows(np.asarray(target, dtype=np.int64), x, y, gain, w, places, grid(n_nodes(y.shape[1])), TABLE)
+    (n, n_classes), target = y.shape, np.asarray(target, dtype=np.int64)
+    mean, cov, bound = np.zeros((n, n_classes)), np.zeros((n, n_classes, n_classes)), np.empty(len(places))
+    nodes = grid(n_nodes(n_classes))
+
+    def job(part: slice) -> None:
+        own = slice(*np.searchsorted(places, (part.start, part.stop)))
+        given = target[part], x[part], y[part], NO_GAIN, gain[part], w, places[own] - part.start
+        _rows(*given, mean[part], cov[part], bound[own], nodes, TABLE)
+
+    in_chunks(job, n, y.size, MIN_CHUNK // 4 if n_classes > 3 else MIN_CHUNK)
+    return mean, cov, bound
 
 
 def class_probabilities(y: np.ndarray, A: np.ndarray, std: np.ndarray, draws: np.ndarray) -> np.ndarray:

@@ -9,7 +9,7 @@ import numpy as np
 
 from ..arrays import for_numba
 from ..threads import in_chunks
-from .probit_compiled import FUSED, TABLE, log_phi_and_rho
+from .normal_compiled import FUSED, TABLE, log_phi_and_rho
 
 MIN_CHUNK = 500_000  # cells that are worth a thread
 
@@ -26,8 +26,7 @@ def cut_normal(target: np.ndarray, y: np.ndarray, tau: np.ndarray) -> tuple[np.n
         given = for_numba(target[some], y.dtype), for_numba(y[some], y.dtype)
         _cut(*given, root[own], constant[own], found[:, some], TABLE)
 
-    for _ in in_chunks(job, len(y), y.size, MIN_CHUNK):
-        pass
+    in_chunks(job, len(y), y.size, MIN_CHUNK)
     mean, second, bound = found
     return mean, second, bound
 

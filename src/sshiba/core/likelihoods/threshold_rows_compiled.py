@@ -11,7 +11,7 @@ import numba
 import numpy as np
 
 from ..threads import in_chunks
-from .probit_compiled import FUSED, TABLE, log_phi_and_rho
+from .normal_compiled import FUSED, TABLE, log_phi_and_rho
 from .threshold_rows import MOST_STEPS, NODES, REACH, SETTLED, SMALLEST_STEP
 
 MIN_CHUNK = 20_000  # cells that are worth a thread
@@ -32,8 +32,7 @@ def best_sites(
         e, c, mean, cov, log_phi, lost = (a[some] for a in found)
         _best(s, x, y, v, own, float(weight), e, c, mean, cov, log_phi, lost, TABLE)
 
-    for _ in in_chunks(job, n, y.size, MIN_CHUNK):
-        pass
+    in_chunks(job, n, y.size, MIN_CHUNK)
     return found
 
 
