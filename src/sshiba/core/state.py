@@ -300,7 +300,7 @@ class ViewStats:
     z_sum: Array  # (G, K)
     zz: Array  # (G, K, K): Σ<z zᵀ> over the rows where the group is observed
     x_sum: Array  # (D,)
-    xz: Array  # (D, K): Σ<x><z>ᵀ
+    xz: Array  # (D, K): Σ<x zᵀ>
     xx: Array  # (D,): Σ<x²>
     bound: Array  # (): Σ E[log p(t|x)] + H[q(x)]
     groups: ColumnGroups
