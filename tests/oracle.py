@@ -519,16 +519,16 @@ def update_w(view: OracleView, z: Z, counted: np.ndarray, with_x: np.ndarray) ->
 
 
 def update_b(view: OracleView, z: Z, counted: np.ndarray) -> OracleView:
-    """Table 2, row b: 1 / Var b_d = beta + n_d tau_d, mean = Var b_d tau_d sum_n (<x_nd> - <z_n><w_d>)."""
+    """Table 2, row b, with a prior of any covariance: of all b the precision P is that of the prior and n_d tau_d, the
+    means solve P b = tau_d sum_n (<x_nd> - <z_n><w_d>), and 1 / Var b_d = P_dd.
+    """
     tau = tau_mean(view)
-    mean, var = np.empty_like(view.b_mean), np.empty_like(view.b_var)
-    for d in range(len(mean)):
-        precision, linear = b_prior_precision(view), 0.0
+    precision, linear = np.linalg.inv(b_prior_covariance(view)), np.zeros_like(view.b_mean)
+    for d in range(len(linear)):
         for n in np.flatnonzero(counted[:, d]):
-            precision += tau[d]
-            linear += tau[d] * (view.x_mean[n, d] - z.mean[n] @ view.w_mean[d])
-        mean[d], var[d] = linear / precision, 1 / precision
-    return replace(view, b_mean=mean, b_var=var)
+            precision[d, d] += tau[d]
+            linear[d] += tau[d] * (view.x_mean[n, d] - z.mean[n] @ view.w_mean[d])
+    return replace(view, b_mean=np.linalg.solve(precision, linear), b_var=1 / np.diagonal(precision))
 
 
 def update_gamma(view: OracleView) -> OracleView:
@@ -599,17 +599,21 @@ def sweep(views: list[OracleView], missing: str, groups: Groups) -> tuple[list[O
 # The bound
 
 
-def b_prior_precision(view: OracleView) -> float:
-    """beta of p(b_d) = N(0, 1 / beta): a fixed noise sets the unit of x, and so that of b."""
-    return float(tau_mean(view)[0]) if view.noise == "fixed" else 1.0
+def b_prior_covariance(view: OracleView) -> np.ndarray:
+    """Of p(b) = N(0, S / beta): a fixed noise sets the unit of x, and so that of b. Yes/no features of a probit have a
+    level in common, b_d = c + a_d.
+    """
+    beta, n_features = float(tau_mean(view)[0]) if view.noise == "fixed" else 1.0, len(view.b_mean)
+    level = 1.0 if view.kind == "probit" and n_features > 1 else 0.0
+    return (np.eye(n_features) + level) / beta
 
 
 def b_term(view: OracleView) -> float:
-    """E log N(b | 0, 1/beta) + H[q(b)]."""
-    beta = b_prior_precision(view)
-    log_prior = 0.5 * np.log(beta / (2 * np.pi)) - 0.5 * beta * (view.b_mean**2 + view.b_var)
-    entropy = 0.5 * np.log(2 * np.pi * np.e * view.b_var)
-    return float(np.sum(log_prior + entropy))
+    """E log N(b | 0, S / beta) + H[q(b)]."""
+    cov = b_prior_covariance(view)
+    squares = np.outer(view.b_mean, view.b_mean) + np.diag(view.b_var)
+    log_prior = -0.5 * np.linalg.slogdet(2 * np.pi * cov)[1] - 0.5 * np.trace(np.linalg.solve(cov, squares))
+    return float(log_prior + np.sum(0.5 * np.log(2 * np.pi * np.e * view.b_var)))
 
 
 def elbo(views: list[OracleView], groups: Groups, z: Z) -> dict[str, float]:

@@ -17,6 +17,7 @@ from sshiba.core import evidence
 from sshiba.core.bound import elbo
 from sshiba.core.evidence import log_evidence, rigid_gain, rotation_gain, weak_gain
 from sshiba.core.global_step import global_step
+from sshiba.core.likelihoods import Threshold
 from sshiba.core.rigid import (
     Curvature,
     information_about_z,
@@ -179,9 +180,14 @@ def test_moments_of_the_means_of_z() -> None:
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_curvature_and_information_of_a_shift(kind: str) -> None:
+@pytest.mark.parametrize("in_common", [False, True])
+def test_curvature_and_information_of_a_shift(kind: str, in_common: bool) -> None:
     """Against draws of q whose log density is followed along c, and against the KL divergence of moved means."""
     problem, state = fitted(kind)
+    if in_common:  # the prior of the intercepts of a view of yes/no
+        views = tuple(replace(view, likelihood=Threshold()) for view in problem.spec.views)
+        problem = replace(problem, spec=replace(problem.spec, views=views))
+        assert all(view.b_in_common for view in views)
     rng, n_draws = np.random.default_rng(0), 5_000
     means, precisions = means_of_z(problem, state.posterior)
     precision = information_about_z(state.posterior, state.stats, problem.spec).precision
@@ -192,7 +198,9 @@ def test_curvature_and_information_of_a_shift(kind: str) -> None:
         roots = np.linalg.cholesky(covariances(view.w_cov))
         w = view.w_mean + np.einsum("dij,sdj->sdi", roots, rng.standard_normal((n_draws, *view.w_mean.shape)))
         b = view.b_mean + np.sqrt(view.b_var) * rng.standard_normal((n_draws, len(view.b_mean)))
-        log_p = [-0.5 * spec.b_precision * np.sum((b - s * w @ c) ** 2, axis=1) for s in (-1, 0, 1)]
+        precision = np.linalg.inv((np.eye(b.shape[1]) + (1.0 if spec.b_in_common else 0.0)) / spec.b_precision)
+        moved = [b - s * w @ c for s in (-1, 0, 1)]
+        log_p = [-0.5 * np.vecdot(v, v @ precision) for v in moved]
         fall -= spec.weight * np.mean(log_p[0] - 2 * log_p[1] + log_p[2])
         divergence += spec.weight * np.sum((view.w_mean @ c) ** 2 / view.b_var)
     assert c @ H @ c == pytest.approx(fall, rel=0.002)

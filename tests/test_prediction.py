@@ -8,8 +8,9 @@ import pytest
 from cases import Problem, covariances, interval_ends, make_problem, with_offsets
 from scipy.special import log_expit
 from scipy.stats import gamma as gamma_distribution
-from scipy.stats import norm, poisson, truncnorm
+from scipy.stats import multivariate_normal, norm, poisson, truncnorm
 
+from sshiba import SSHIBA
 from sshiba.core import latent_view
 from sshiba.core.bound import elbo
 from sshiba.core.global_step import global_step
@@ -294,7 +295,9 @@ def view_terms(
     terms["W"] = (norm.logpdf(w, 0, precision**-0.5).sum(2) - log_q).sum(1)
     b = rng.normal(view.b_mean, np.sqrt(view.b_var), (N_DRAWS, len(view.b_mean)))
     log_q = norm.logpdf(b, view.b_mean, np.sqrt(view.b_var))
-    terms["b"] = (norm.logpdf(b, 0, spec.b_precision**-0.5) - log_q).sum(1)
+    level = 1.0 if spec.b_in_common else 0.0
+    cov = (np.eye(spec.n_features) + level) / spec.b_precision
+    terms["b"] = multivariate_normal.logpdf(b, np.zeros(spec.n_features), cov) - log_q.sum(1)
     fit = np.einsum("snk,sdk->snd", z, w) + b[:, None, :]
     log_p = norm.logpdf(x.x, fit, draws["tau"][:, None, :] ** -0.5)
     terms["x"] = log_p[:, :, x.cells].sum(2).mean(0)
@@ -333,3 +336,21 @@ def draw_normal(mean: np.ndarray, cov: np.ndarray, rng: np.random.Generator) -> 
 
 def log_gamma(x: np.ndarray, q: Gamma) -> np.ndarray:
     return gamma_distribution.logpdf(x, q.shape, scale=1 / q.rate)
+
+
+def test_rare_labels_are_predicted_as_often_as_they_were_seen(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Intercepts are drawn to the level that the labels of a view have in common, not to even chances."""
+
+    def said_and_seen(seed: int) -> tuple[float, float]:
+        rng = np.random.default_rng(seed)
+        z = rng.standard_normal((580, 3))
+        x = z @ rng.standard_normal((3, 12)) + rng.standard_normal((580, 12))
+        y = z @ (0.6 * rng.standard_normal((3, 40))) + rng.normal(-1.7, 0.25, 40) + rng.standard_normal((580, 40)) > 0
+        model = SSHIBA(6, {"y": Binary()}, random_state=0, search=None).fit({"x": x[:80], "y": y[:80]})
+        return float(np.mean(model.predict_proba({"x": x[80:]}, "y"))), float(np.mean(y[:80]))
+
+    said, seen = np.mean([said_and_seen(seed) for seed in range(4)], axis=0)
+    assert said == pytest.approx(seen, rel=0.03)
+    monkeypatch.setattr(Threshold, "level_in_common", False)
+    said, seen = np.mean([said_and_seen(seed) for seed in range(4)], axis=0)
+    assert said > 1.05 * seen

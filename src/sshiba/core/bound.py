@@ -84,8 +84,11 @@ def w_term(view: ViewPosterior, spec: ViewSpec) -> float:
 
 
 def b_term(view: ViewPosterior, spec: ViewSpec) -> float:
-    beta = spec.b_precision
-    return 0.5 * float(np.sum(np.log(view.b_var) + log(beta) - beta * (view.b_mean**2 + view.b_var) + 1))
+    """E log p(b) + H[q(b)], log|β (I − s 11ᵀ)| = D log β + log(1 − s D)."""
+    beta, share = spec.b_precision, spec.b_in_common
+    own, common = np.sum(view.b_mean**2 + view.b_var), np.sum(view.b_mean) ** 2 + np.sum(view.b_var)
+    log_prior = spec.n_features * log(beta) + log(1 - share * spec.n_features) - beta * (own - share * common)
+    return 0.5 * float(log_prior + np.sum(np.log(view.b_var) + 1))
 
 
 def gamma_term(q: Gamma, prior: Gamma | None) -> float:

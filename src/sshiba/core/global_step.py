@@ -133,11 +133,17 @@ def scaled_eigenbasis(zz: np.ndarray, alpha: np.ndarray) -> tuple[np.ndarray, np
 
 
 def update_b(stats: ViewStats, view: ViewPosterior, spec: ViewSpec) -> ViewPosterior:
-    """Var b_d = 1/(beta + n_d tau_d), <b_d> = Var b_d · tau_d Σ(x − <z>·<w_d>) (table 2, where beta = 1)."""
-    tau = view.tau.mean
-    b_var = 1 / (spec.b_precision + stats.n[stats.groups.index] * tau)
-    fitted = dot_group(view.w_mean, stats.z_sum, stats.groups)
-    return replace(view, b_mean=b_var * tau * (stats.x_sum - fitted), b_var=b_var)
+    """Var b_d = 1/P_d, <b_d> = tau_d Σ(x − <z>·<w_d>)/P_d, P_d = β + n_d tau_d (table 2, where β = 1).
+
+    A level in common takes β s from all entries of diag(P): from P_d in Var b_d, and of the linear system for <b> the
+    solution is P⁻¹e + β s (1ᵀP⁻¹e)/(1 − β s 1ᵀP⁻¹1) P⁻¹1 (Sherman and Morrison).
+    """
+    tau, common = view.tau.mean, spec.b_precision * spec.b_in_common
+    precision = spec.b_precision + stats.n[stats.groups.index] * tau
+    b_mean = tau * (stats.x_sum - dot_group(view.w_mean, stats.z_sum, stats.groups)) / precision
+    if common > 0:
+        b_mean = b_mean + common * np.sum(b_mean) / (1 - common * np.sum(1 / precision)) / precision
+    return replace(view, b_mean=b_mean, b_var=1 / (precision - common))
 
 
 def update_gamma(view: ViewPosterior, spec: ViewSpec) -> ViewPosterior:

@@ -93,13 +93,18 @@ def with_angle(
 def shift_forms(
     posterior: Posterior, stats: Stats, spec: ModelSpec, precision: np.ndarray
 ) -> tuple[np.ndarray, np.ndarray]:
-    """The same of Z → Z + c, b → b − W c: H = N I + Σ w β <w_d w_dᵀ>, Q = N P + Σ_d w w̄_d w̄_dᵀ/Var b_d."""
+    """The same of Z → Z + c, b → b − W c: H = N I + Σ w <Wᵀ B W>, B = β (I − s 11ᵀ) the precision of b, and Q = N P +
+    Σ_d w w̄_d w̄_dᵀ/Var b_d.
+    """
     k = len(precision)
     H, Q = stats.n * np.eye(k), stats.n * precision
     for m in spec.learned:
         view, view_spec = posterior.views[m], spec.views[m]
-        beta, w = np.full(view_spec.n_features, view_spec.weight * view_spec.b_precision), view.w_mean
-        H += weighted_ww(view, beta, beta[:, None] * w, ColumnGroups.single(len(beta)))[0][:k, :k]
+        beta, w, share = view_spec.weight * view_spec.b_precision, view.w_mean, view_spec.b_in_common
+        # Weights of different features are independent: <(1ᵀW)ᵀ(1ᵀW)> is that of the means, and their covariances.
+        own, total = np.full(len(w), beta * (1 - share)), np.sum(w, axis=0)
+        H += weighted_ww(view, own, own[:, None] * w, ColumnGroups.single(len(w)))[0][:k, :k]
+        H -= beta * share * (np.outer(total, total) - w.T @ w)[:k, :k]
         Q += view_spec.weight * (w[:, :k].T / view.b_var) @ w[:, :k]
     return H, Q
 

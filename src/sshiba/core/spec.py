@@ -76,8 +76,16 @@ class ViewSpec:
 
     @property
     def b_precision(self) -> float:
-        """Of the prior of b: 1, in units of the noise where that is fixed (there it sets the scale of x)."""
+        """Of the prior of b, 1 or in units of the noise where that is fixed (there it sets the scale of x): β (I − s
+        11ᵀ), s = `b_in_common`.
+        """
         return self.tau_fixed
+
+    @property
+    def b_in_common(self) -> float:
+        """0, but 1/(D + 1) where b_d = c + a_d, and c and all a_d have the variance 1/β."""
+        shared = self.likelihood.level_in_common and self.n_features > 1
+        return 1 / (self.n_features + 1) if shared else 0.0
 
 
 @dataclass(frozen=True)

@@ -101,6 +101,7 @@ class Likelihood(ABC):
     leaps: ClassVar[bool] = False  # has it `follow_y`, so that z of a row, and W, can be found by Newton's method?
     keeps_few: ClassVar[bool] = False  # does the bound keep far fewer of its factors than predict best?
     needs_sharpness: ClassVar[bool] = False  # are its probabilities too cautious as the bound leaves them?
+    level_in_common: ClassVar[bool] = False  # is a label rarer, or more frequent, where the others of its view are?
     ordered: ClassVar[bool] = True  # is there a lowest and a highest of what can be observed, and so quantiles?
 
     def row_target(self, target: Any, observed: np.ndarray | None) -> Any:

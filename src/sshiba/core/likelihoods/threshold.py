@@ -40,6 +40,7 @@ class Threshold(Likelihood):
     """One yes/no for each feature: on which side of 0 its x lies."""
 
     latent = True
+    level_in_common = True
 
     def infer_x(self, target: Array, y: Array, tau: Array, xi: Array | None) -> XUpdate:
         """q(x) is N(y, 1/tau) cut to the side of t.
