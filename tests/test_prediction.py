@@ -338,7 +338,7 @@ def log_gamma(x: np.ndarray, q: Gamma) -> np.ndarray:
     return gamma_distribution.logpdf(x, q.shape, scale=1 / q.rate)
 
 
-@pytest.mark.filterwarnings("ignore:view .y.: 1 constant column")
+@pytest.mark.filterwarnings("ignore:view .y.")
 def test_rare_labels_are_predicted_as_often_as_they_were_seen(monkeypatch: pytest.MonkeyPatch) -> None:
     """Intercepts are drawn to the level that the labels of a view have in common, not to even chances."""
 
