@@ -222,6 +222,17 @@ def test_ctrl_c_keeps_the_best_and_resume_ends_the_same(long_fit: Path) -> None:
     assert load(path).elbo_ == pytest.approx(load(long_fit / "whole.sshiba").elbo_, abs=0.05)
 
 
+def test_a_table_filled_by_an_interrupted_fit_is_there_and_not_called_finished(long_fit: Path) -> None:
+    out = long_fit / "filled.csv"
+    process = started(long_fit, "impute", "x.csv", "-o", out, "--components", 2, "--restarts", 5000)
+    time.sleep(4.0)
+    process.send_signal(signal.SIGINT)
+    _, words = process.communicate(timeout=60)
+    assert process.returncode == 1, words
+    assert "Not finished: the fit was interrupted" in words
+    assert not pd.read_csv(out).isna().any().any()
+
+
 def test_ctrl_c_at_any_moment(long_fit: Path) -> None:
     """While numba compiles, while a sweep runs: never a traceback."""
     for seconds in (2.0, 3.0):

@@ -13,7 +13,7 @@ import pytest
 from commands import sshiba
 from sklearn.datasets import load_breast_cancer, load_diabetes, load_iris, load_wine
 
-from sshiba import SSHIBA, Ordinal
+from sshiba import SSHIBA, Ordinal, Real
 from sshiba.data.advice import DataWarning
 from sshiba.data.far_off import far_off
 from sshiba.data.ordered_words import in_order
@@ -122,3 +122,30 @@ def test_far_off_cells_are_few_on_the_scale_that_suits_their_column() -> None:
 )
 def test_words_in_order(labels: list[str], order: list[str] | None) -> None:
     assert in_order(labels) == order
+
+
+# ------------------------------------------------------------------------------------------------- new rows
+
+
+def test_numbers_of_new_rows_beyond_all_of_training_are_named() -> None:
+    """In the user's units, also through a margin; rows of training never are, however far off one of them is."""
+    rng = np.random.default_rng(0)
+    z = rng.standard_normal((250, 2))
+    frame = pd.DataFrame(z @ rng.standard_normal((2, 4)) + 0.5 * rng.standard_normal((250, 4)), columns=list("abcd"))
+    frame["a"], frame["b"] = 130 + 20 * frame["a"], np.exp(frame["b"])
+    frame.loc[7, "c"] = 1e4
+    new = frame.iloc[:20].copy()
+    new.loc[[1, 2], "a"] = -999.0, -900.0
+    new.loc[4, "b"] = 1e9
+    for margin in (None, "auto"):
+        model = SSHIBA(2, {"numeric": Real(margin=margin)}, random_state=0, max_iter=20, search=None)
+        with warnings.catch_warnings(action="ignore"):
+            model.fit(frame)
+        with pytest.warns(DataWarning) as found:
+            model.transform(new)
+        said = " ".join(str(warning.message) for warning in found)
+        assert "'a': -999 is " in said
+        assert "and 1 more cell as far off: check the units, or if it means missing, set it to NaN" in said
+        assert "'b': 1e+09 is " in said
+        with warnings.catch_warnings(action="error"):
+            model.transform(frame)

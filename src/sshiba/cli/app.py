@@ -216,12 +216,15 @@ def impute(
         if isinstance(given, LongTable):
             check_growing(given, *targets.distinct())
             say_long(given)
-            impute_long(given, fitting, used, fit_rows, targets, asked)
+            by = impute_long(given, fitting, used, fit_rows, targets, asked)
         elif isinstance(given, FileViews):
             known = given if used is None else given.called(entries_of(used))
-            impute_views(known, fitting, used, targets, asked)
+            by = impute_views(known, fitting, used, targets, asked)
         else:
-            impute_tables(given, fitting, used, targets, asked)
+            by = impute_tables(given, fitting, used, targets, asked)
+        if used is None and by.fitted_.interrupted:
+            say("Not finished: the fit was interrupted, and gaps are filled from its best state so far.")
+            raise typer.Exit(1)
 
 
 @app.command(

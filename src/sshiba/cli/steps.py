@@ -180,10 +180,10 @@ def impute_asked(model: SSHIBA, data: Any, asked: Mapping[str, Any]) -> tuple[An
 
 def impute_tables(
     given: Any, fitting: Fitting, model: SSHIBA | None, targets: Targets, asked: Mapping[str, Any]
-) -> None:
+) -> SSHIBA:
     """Tables, or files of views, which come back in their own form; without a model one is fitted to them.
 
-    `asked` are options of `SSHIBA.impute`.
+    `asked` are options of `SSHIBA.impute`. Returns the model.
     """
     values = values_of(given)
     used = model or fitted(values, fitting)
@@ -198,7 +198,7 @@ def impute_tables(
         tally = Tally()
         tally.add_views(views, filled)
         tally.say()
-        return
+        return used
     filled, deviations, bounds = impute_asked(used, values, asked)
     table, rounded = given.filled(filled)
     write(table, targets.out, given.dialect, given.sheet)
@@ -209,6 +209,7 @@ def impute_tables(
     tally = Tally()
     tally.add_table(given, filled, rounded)
     tally.say()
+    return used
 
 
 @dataclass
@@ -252,8 +253,8 @@ def impute_long(
     fit_rows: int,
     targets: Targets,
     asked: Mapping[str, Any],
-) -> None:
-    """Part by part; the files appear when all of them are done."""
+) -> SSHIBA:
+    """Part by part; the files appear when all of them are done. Returns the model."""
     n_rows = long.total_rows
     if model is None and long.is_text:
         some = long.sample(fit_rows, fitting.seed)
@@ -279,12 +280,13 @@ def impute_long(
             del part, filled, deviations, bounds, table  # before the next is read
             give_back()
     tally.say()
+    return used
 
 
 def impute_views(
     given: FileViews, fitting: Fitting, model: SSHIBA | None, targets: Targets, asked: Mapping[str, Any]
-) -> None:
-    """Views in files, part by part."""
+) -> SSHIBA:
+    """Views in files, part by part. Returns the model."""
     used = model or fitted(given.views, fitting)
     tally = Tally()
     with RowsBar("filling", given.n_rows) as bar, ExitStack() as files:
@@ -299,6 +301,7 @@ def impute_views(
             tally.add_views(part, filled)
             bar.advance(len(next(iter(part.values()))))
     tally.say()
+    return used
 
 
 # ------------------------------------------------------------------------------------------------------ answers

@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
+from ..core.coded import CodedView
 from .advice import DataWarning, Example, Problem, Remedy, With
 from .cells import column_kind, read_numbers
 from .containers import Table
@@ -24,6 +25,7 @@ from .wording import counted, first_few, quoted
 logger = logging.getLogger("sshiba")
 
 MOST = 5  # columns of which one thing is said
+FAR_BEYOND = 40.0  # deviations from the mean in training that a cell of new rows may have, however many were seen
 NOT_USUAL = 3  # cells at least in which a copy differs from its most frequent value: rare events coincide
 
 
@@ -88,6 +90,35 @@ def _far_off_in_words(column: Any, own: FarOff, may_be_bent: bool) -> Problem:
     what = f"{where} {'is' if len(texts) == 1 else 'are'} far from all others (next: {own.nearest:g})"
     missing = With.texts(Remedy.IF_MISSING, (f"{value:.12g}" for value in own.values))
     return Problem(what, (missing, Remedy.IF_REAL) if may_be_bent else (missing,))
+
+
+def warn_beyond_training(schema: Schema, data: Mapping[str, CodedView]) -> None:
+    """Numbers of new rows that are farther from the mean than any in training: what follows from them means little."""
+    problems = list(_beyond_training(schema, data))
+    if problems:
+        warnings.warn(DataWarning(*problems[:MOST]), stacklevel=3)
+
+
+def _beyond_training(schema: Schema, data: Mapping[str, CodedView]) -> Iterator[Problem]:
+    """No value of n is farther from their mean than √(n − 1) deviations."""
+    for name, view in data.items():
+        if not isinstance(schema.types.get(name), Real) or not isinstance(view.target, np.ndarray) or view.ndim != 2:
+            continue
+        coding = schema.codings[name]
+        n, width = np.maximum(coding.observed_per_feature, 1), len(coding.features)
+        most = np.minimum(np.sqrt(n), FAR_BEYOND) * np.sqrt(coding.variance)
+        size = np.abs(view.target[:, :width])
+        for place in np.flatnonzero((np.max(size, axis=0, initial=0.0) > np.maximum(most, 1.0))[:width]):
+            far = np.flatnonzero(size[:, place] > max(most[place], 1.0))
+            farthest = int(far[np.argmax(size[far, place])])
+            margin = coding.margins[place] if coding.margins else None
+            value = coding.centre[place] + coding.scale[place] * view.target[farthest, place]
+            value = float(value if margin is None else margin.backward(np.array([value]))[0])
+            away = size[farthest, place] / np.sqrt(coding.variance[place])
+            what = f"{quoted(coding.features[place])}: {value:g} is {away:.0f} deviations from the mean in training"
+            more = f", and {counted(len(far) - 1, 'more cell')} as far off" if len(far) > 1 else ""
+            missing = With.texts(Remedy.IF_MISSING, (f"{value:.12g}",))
+            yield Problem(f"{what}, farther than any cell there{more}", (Remedy.UNITS, missing))
 
 
 # ------------------------------------------------------------------------------------------------- copies

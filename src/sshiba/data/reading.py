@@ -37,7 +37,7 @@ from .covariates import (
     whole_frame,
 )
 from .dask_sources import code_on_workers, learn_on_workers
-from .hints import give_hints
+from .hints import give_hints, warn_beyond_training
 from .markers import tell_markers
 from .one_table import SplitTable, is_one_table, split_new, split_training
 from .row_parts import keep_to
@@ -283,6 +283,7 @@ def read_new(
             coding = schema.codings[name]
             frame = match_columns(tables[name], coding, name, beside=True)
             data[name] = _encode(schema.types[name], tables[name], frame, name, coding, dtype).take(rows[name])
+    warn_beyond_training(schema, data)
     frames = {entry: whole_frame(table, rows[entry]) for entry, table in beside.items()}
     if known is not None:
         data[ENTRY] = known.encode(frames, len(index), at_mean, groups)
