@@ -107,14 +107,19 @@ class Cluster:
             self.wait_for_workers()
             raise WorkersLostError(f"results on the Dask cluster {self.address} are gone") from error
 
-    @staticmethod
-    def _all_done(futures: Sequence[Future]) -> bool:
-        """Are they, after a short while?"""
-        try:
-            wait(futures, timeout=LOOK)
-        except TimeoutError:
-            return False
-        return True
+    def _all_done(self, futures: Sequence[Future]) -> bool:
+        """Are they, after a short while? Asked within Dask's loop: an error that left it would keep all that its caller
+        had in hand, q(x) of the last states among it, until the garbage collector comes.
+        """
+
+        async def done() -> bool:
+            try:
+                await wait(futures, timeout=LOOK)
+            except TimeoutError:
+                return False
+            return True
+
+        return self.client.sync(done)
 
     def compute(self, wanted: Sequence[Any]) -> list[Any]:
         """What Dask computes, wherever it likes; what is lost meanwhile it computes again."""
