@@ -115,7 +115,8 @@ def _beyond_training(schema: Schema, data: Mapping[str, CodedView]) -> Iterator[
             value = coding.centre[place] + coding.scale[place] * view.target[farthest, place]
             value = float(value if margin is None else margin.backward(np.array([value]))[0])
             away = size[farthest, place] / np.sqrt(coding.variance[place])
-            what = f"{quoted(coding.features[place])}: {value:g} is {away:.0f} deviations from the mean in training"
+            times = f"{away:,.0f}" if away < 1e6 else f"{away:.0e}"
+            what = f"{quoted(coding.features[place])}: {value:g} is {times} deviations from the mean in training"
             more = f", and {counted(len(far) - 1, 'more cell')} as far off" if len(far) > 1 else ""
             missing = With.texts(Remedy.IF_MISSING, (f"{value:.12g}",))
             yield Problem(f"{what}, farther than any cell there{more}", (Remedy.UNITS, missing))
