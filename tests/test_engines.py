@@ -1,5 +1,7 @@
 """Rows in memory: statistics added as they come, the same with any number of threads; BLAS left as it was."""
 
+import multiprocessing
+import os
 import threading
 import weakref
 from collections.abc import Iterator
@@ -14,6 +16,8 @@ from samples import fit, make_views, with_holes
 from sklearn.exceptions import ConvergenceWarning
 
 from sshiba.core import machine
+from sshiba.core.likelihoods.probit_integrals import compiled
+from sshiba.core.likelihoods.probit_rows import update_rows
 from sshiba.core.local_step import local_step
 from sshiba.core.state import Stats
 from sshiba.core.threads import BLAS, in_chunks, in_threads, kept_threads, let_others_set, n_threads, one_blas_thread
@@ -172,6 +176,35 @@ def test_threads_are_kept_for_several_jobs_in_chunks() -> None:
         assert len({chunks()[1][1] for _ in range(5)}) == 1
     with pytest.raises(ZeroDivisionError):
         in_chunks(lambda some: 1 // (5 - some.start), 10, 100, 100)
+
+
+@pytest.mark.usefixtures("two_threads")
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork")
+def test_a_forked_process_starts_threads_of_its_own() -> None:
+    """Those that were kept are not there, and would never answer."""
+    with kept_threads():
+        chunks()
+        child = multiprocessing.get_context("fork").Process(target=chunks)
+        child.start()
+        child.join(60)
+        if child.is_alive():
+            child.kill()
+        assert child.exitcode == 0
+
+
+@pytest.mark.usefixtures("two_threads")
+@pytest.mark.parametrize("n_classes", [2, 3, 5])
+def test_sums_over_rows_of_classes_do_not_depend_on_threads(n_classes: int) -> None:
+    if compiled() is None:
+        pytest.skip("numba is not installed: pip install 'sshiba[fast]'")
+    rng = np.random.default_rng(0)
+    x, y = rng.standard_normal((2, 12_345, n_classes))
+    given = rng.integers(n_classes, size=len(x)), x, y, 0.7 * np.eye(n_classes)[None] + 0.05
+    found = update_rows(*given, each=False)
+    with threads(1):
+        for ours, theirs in zip(found, update_rows(*given, each=False)):
+            np.testing.assert_array_equal(ours, theirs)
+    np.testing.assert_allclose(found[1][0], update_rows(*given, each=True)[1].sum(axis=0), rtol=1e-12)
 
 
 @pytest.mark.usefixtures("two_threads")

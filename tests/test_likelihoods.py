@@ -122,6 +122,21 @@ def test_three_classes_in_closed_form_equal_the_integrals(lowest: float) -> None
         np.testing.assert_allclose(found, hessian[row, 1:, 1:], rtol=1e-7, atol=1e-9)
 
 
+@pytest.mark.parametrize("n_classes", [2, 3, 5])
+@pytest.mark.parametrize("excess", [0.0, 1e-16, 1e-10])
+def test_classes_that_others_tell_fully_have_finite_moments(n_classes: int, excess: float) -> None:
+    """A leverage of 1, as far as rounding can tell: of a precision of 0, or just below it."""
+    precision = np.full((1, n_classes, n_classes), (1 + excess) / n_classes)
+    precision[:, range(n_classes), range(n_classes)] -= excess
+    x, y = np.linspace(1, -1, n_classes)[None], np.linspace(2, 0, n_classes)[None]
+    for form in ("compiled", "arrays"):
+        with pytest.MonkeyPatch.context() as patch:
+            if form == "arrays":
+                patch.setattr(probit_rows, "compiled", lambda: None)
+            for found in probit_rows.update_rows(np.array([0]), x, y, precision, True):
+                assert np.isfinite(found).all()
+
+
 @pytest.mark.parametrize("n_classes", [1, 2, 3, 16])
 def test_compiled_class_probabilities(n_classes: int, monkeypatch: pytest.MonkeyPatch) -> None:
     """The compiled form equals the array form, with classes far apart and of very unequal spread."""

@@ -14,7 +14,7 @@ from sshiba.data.reading import read_training
 from sshiba.evaluate.metrics import binary_log_likelihood, class_log_likelihood, rmse
 from sshiba.fitted import hidden_cells, search, short_fits, training
 from sshiba.fitted.candidates import ALL_PRIORS
-from sshiba.fitted.hidden_cells import difference, hide_in_turn
+from sshiba.fitted.hidden_cells import add_losses, difference, hide_in_turn, in_groups
 from sshiba.fitted.search import choose, clearly_worse
 from sshiba.fitted.short_fits import ShortFits
 from sshiba.fitted.training import fit_options
@@ -266,6 +266,40 @@ def test_many_views_of_labels_are_hidden_in_groups() -> None:
     data, spec = spec_of(labels)
     questions = hide_in_turn(data, spec, np.random.default_rng(0))
     assert sorted(len(question.hidden) for question in questions) == [3, 3, 3]
+
+
+@pytest.mark.parametrize("widths", [(1, 1, 1, 1, 1, 1), (2, 2, 2), (40,), (12, 8, 1), (1,)])
+def test_columns_are_dealt_to_groups_whatever_views_they_are_in(widths: tuple[int, ...]) -> None:
+    """A tenth of all columns at a time, or one; the columns of a view go to as many groups as there are."""
+    groups = in_groups(dict(enumerate(widths)), np.random.default_rng(0))
+    assert len(groups) == min(10, sum(widths))
+    sizes = [sum(int(own.sum()) for own in group.values()) for group in groups]
+    assert sum(sizes) == sum(widths)
+    assert max(sizes) - min(sizes) <= 1
+    for i, width in enumerate(widths):
+        own = np.sum([group[i] for group in groups if i in group], axis=0)
+        np.testing.assert_array_equal(own, np.ones(width))
+        assert max(int(group[i].sum()) for group in groups if i in group) == -(-width // len(groups))
+
+
+def test_columns_in_views_of_their_own_are_told_from_one_another() -> None:
+    """Six columns with two factors and little noise: hidden all at once they would be predicted by their means."""
+    rng = np.random.default_rng(0)
+    x = rng.standard_normal((300, 2)) @ rng.standard_normal((2, 6)) + 0.3 * rng.standard_normal((300, 6))
+    found = SSHIBA(random_state=0, max_iter=50).fit({f"column {j}": x[:, [j]] for j in range(6)}).search_
+    assert found["mean"].max() > 0.5
+
+
+def test_losses_of_questions_about_other_cells_share_one_array() -> None:
+    rng = np.random.default_rng(0)
+    order = rng.permutation(30).reshape(5, 6) % 3
+    questions = [np.where(order == k, rng.random((5, 6)), np.nan) for k in (0, 1, 2, 0)]
+    parts: list[np.ndarray] = []
+    for own in questions:
+        add_losses(parts, own.copy())
+    assert len(parts) == 2  # the last one asks again
+    np.testing.assert_array_equal(parts[0], np.nansum(questions[:3], axis=0))
+    np.testing.assert_array_equal(parts[1], questions[3])
 
 
 def test_the_order_of_candidates_does_not_matter() -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import threading
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -43,9 +44,9 @@ class _OneThread:
         with self.lock:
             self.holders -= 1
             if self.holders == 0:
-                self.before = 1
                 self.limiter.restore_original_limits()
                 let_others_set()
+                self.before = 1
 
 
 def let_others_set() -> None:
@@ -145,6 +146,15 @@ def _n_free_threads() -> int:
 
 def _join_in() -> None:
     _own.shares = True
+
+
+def _start_anew() -> None:
+    """In a forked process, which has no other threads: those that were kept would never answer."""
+    _own.threads = None
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_start_anew)
 
 
 def read_ahead(job: Callable[[Any], Any], items: Iterable[Any]) -> Iterator[Any]:

@@ -120,13 +120,22 @@ def hide_in_turn(
         return [ask(test, {i: np.ones(1, dtype=bool)}) for i in others]
     by_column = [i for i in dense if alone or not spec.views[i].likelihood.labels]
     labels = [int(i) for i in rng.permutation([i for i in dense if i not in by_column])]
-    n_groups = min(N_GROUPS, max((spec.views[i].n_features for i in by_column), default=0))
-    group_of = {i: (rng.permutation(spec.views[i].n_features) + rng.integers(n_groups)) % n_groups for i in by_column}
-    asked = [{i: group_of[i] == group for i in by_column} for group in range(n_groups)]
+    asked = in_groups({i: spec.views[i].n_features for i in by_column}, rng)
     asked += [{i: np.ones(1, dtype=bool) for i in labels[group::N_LABEL_GROUPS]} for group in range(N_LABEL_GROUPS)]
     place_of = {i: rng.integers(N_LABEL_GROUPS, size=test[i].target.shape) for i in labels if i in some_missing}
     asked += [{i: place == group for i, place in place_of.items()} for group in range(N_LABEL_GROUPS)]
     return [ask(test, columns) for columns in asked if columns]
+
+
+def in_groups(n_columns: Mapping[int, int], rng: np.random.Generator) -> list[dict[int, np.ndarray]]:
+    """Columns of all views, dealt one after the other to groups; of each group which columns of each view are in it."""
+    if not n_columns:
+        return []
+    n_groups = min(N_GROUPS, sum(n_columns.values()))
+    places = {i: rng.permutation(n) for i, n in n_columns.items()}
+    first = rng.integers(n_groups) + np.cumsum([0, *n_columns.values()])
+    group_of = {i: (own + start) % n_groups for (i, own), start in zip(places.items(), first)}
+    return [{i: own == group for i, own in group_of.items() if group in own} for group in range(n_groups)]
 
 
 def ask(test: Sequence[CodedView], cells: Mapping[int, np.ndarray]) -> Question:
@@ -139,7 +148,7 @@ def ask(test: Sequence[CodedView], cells: Mapping[int, np.ndarray]) -> Question:
     return Question(shown, hidden)
 
 
-Losses = dict[int, np.ndarray]  # of each view that is judged, (n, D times questions); NaN where a cell is not asked for
+Losses = dict[int, np.ndarray]  # of each view that is judged, (n, D times ways to ask); NaN where no cell is asked for
 
 
 def judge(posterior: Posterior, spec: ModelSpec, fold: Fold, fits: ShortFits, add_twins: AddTwins = no_twins) -> Losses:
@@ -153,8 +162,17 @@ def judge(posterior: Posterior, spec: ModelSpec, fold: Fold, fits: ShortFits, ad
         fits.check()
         for i, hidden in question.hidden.items():
             found = spec.views[i].likelihood.losses(fold.test[i].target, *predicted[i])
-            losses.setdefault(i, []).append(np.where(hidden, np.reshape(found, hidden.shape), np.nan))
+            add_losses(losses.setdefault(i, []), np.where(hidden, np.reshape(found, hidden.shape), np.nan))
     return {i: np.concatenate(found, axis=1) for i, found in losses.items()}
+
+
+def add_losses(parts: list[np.ndarray], more: np.ndarray) -> None:
+    """To those of the last question, unless they are about the same cells: most questions are about others."""
+    is_new = ~np.isnan(more)
+    if parts and np.isnan(parts[-1][is_new]).all():
+        parts[-1][is_new] = more[is_new]
+    else:
+        parts.append(more)
 
 
 def score(losses: np.ndarray, view: ViewSpec) -> float:

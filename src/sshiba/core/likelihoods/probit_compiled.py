@@ -13,9 +13,10 @@ import numpy as np
 from ..threads import in_chunks
 from .normal_compiled import FUSED, TABLE, log_phi_and_rho
 from .probit_few_compiled import CLOSED_FROM, three_classes, two_classes
-from .probit_grid import FARTHEST, N_ARGMAX, N_EDGE, N_NEWTON, REACH, WIDEST, grid, n_nodes
+from .probit_grid import FARTHEST, LEAST_PRECISION, N_ARGMAX, N_EDGE, N_NEWTON, REACH, WIDEST, grid, n_nodes
 
 MIN_CHUNK = 20_000  # cells that are worth a thread: five milliseconds of work
+SUMMED = 512  # rows whose covariances are added up: a sum does not depend on how many threads there are
 NO_GAIN, NO_W = np.empty((0, 0, 0)), np.empty((0, 0))
 # Sums of several terms at a time. A loop that adds up must write nothing: else its order depends on where arrays lie.
 SUMS = {"contract", "reassoc"}
@@ -210,7 +211,7 @@ def _row_form(
             total += abs(P[j, i] - p1[i] * share + outer - inner * k[i])
         trace += P[j, j] - p1[j] * share + outer - inner * k[j]
         largest = max(largest, total)
-    p = max(trace / (n_classes - 1), min(largest, 1.0) / 2)
+    p = max(trace / (n_classes - 1), min(largest, 1.0) / 2, LEAST_PRECISION)
     inverse = 1 / p
     mean_m, mean_x, along = 0.0, 0.0, 0.0
     for j in range(n_classes):
@@ -324,16 +325,19 @@ def update_rows(
     """<x>, Cov(x) and the bound as `probit_rows.update_rows`, in chunks of rows on all threads."""
     (n, n_classes), nodes = y.shape, grid(n_nodes(y.shape[1]))
     mean, bound = np.empty((n, n_classes)), np.empty(n)
+    n_parts = -(-n // SUMMED)
+    cov = np.zeros((n if each else n_parts, n_classes, n_classes))
 
-    def job(part: slice) -> np.ndarray:
-        own, places = precision[part] if len(precision) > 1 else precision, np.arange(part.stop - part.start)
-        cov = np.zeros((len(places) if each else 1, n_classes, n_classes))
-        given = target[part], x[part], y[part], own, NO_GAIN, NO_W, places
-        _rows(*given, mean[part], cov, bound[part], nodes, TABLE)
-        return cov
+    def job(some: slice) -> None:
+        for number in range(some.start, some.stop):
+            part = slice(number * SUMMED, min((number + 1) * SUMMED, n))
+            own, places = precision[part] if len(precision) > 1 else precision, np.arange(part.stop - part.start)
+            given = target[part], x[part], y[part], own, NO_GAIN, NO_W, places
+            to = cov[part] if each else cov[number : number + 1]
+            _rows(*given, mean[part], to, bound[part], nodes, TABLE)
 
-    found = in_chunks(job, n, y.size, MIN_CHUNK)
-    return mean, np.concatenate(found) if each else np.sum(found, axis=0), bound
+    in_chunks(job, n_parts, y.size, MIN_CHUNK)
+    return mean, cov if each else np.sum(cov, axis=0, keepdims=True), bound
 
 
 def update_own_rows(

@@ -8,6 +8,7 @@ import numba
 import numpy as np
 
 from .normal_compiled import FUSED, log_phi_and_rho
+from .probit_grid import LEAST_PRECISION
 
 CLOSED_FROM = -8.0  # a gap between classes: below it a few nodes are not enough
 _NODES, _WEIGHTS = np.polynomial.legendre.leggauss(10)
@@ -26,7 +27,7 @@ def two_classes(
     true class it is normal with the variance 2/p, cut at 0.
     """
     p_c, apart = p00 + 2 * p01 + p11, p00 - p11
-    p = 0.5 * (p00 - 2 * p01 + p11 - apart * apart / p_c)
+    p = max(0.5 * (p00 - 2 * p01 + p11 - apart * apart / p_c), LEAST_PRECISION)
     shift, k = (y0 - x0 + y1 - x1) / p_c, -0.5 * apart / p_c
     difference = x0 - x1 + (y0 - x0 - y1 + x1 - shift * apart) / p
     sign, width = 1.0 - 2.0 * t, ROOT_2 / sqrt(p)

@@ -12,6 +12,7 @@ REACH = 7.2  # standard deviations from the mode at which the integrand is cut, 
 FARTHEST = 1e6  # a gap between classes beyond which rounding eats the integrand; larger ones count as this
 N_ARGMAX = 41  # nodes over where the largest x can lie
 WIDEST = 6  # standard deviations
+LEAST_PRECISION = 1e-8  # of x given what the others say: less than that is rounding
 
 
 def n_nodes(n_classes: int) -> int:

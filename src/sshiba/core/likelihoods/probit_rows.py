@@ -14,6 +14,7 @@ from array_api_compat import is_numpy_array
 
 from ..arrays import array_namespace, eye
 from ..state import Array
+from .probit_grid import LEAST_PRECISION
 from .probit_integrals import compiled, probit_curvature, two_class_curvature
 
 
@@ -50,7 +51,8 @@ def row_form(x: Array, y: Array, precision: Array) -> RowForm:
     without_c = centred - away[:, :, None] * away[:, None, :] / p_c[:, None, None]
     mean_value = xp.sum(without_c * eye(n_classes, y), axis=(1, 2)) / (n_classes - 1)
     largest = xp.max(xp.sum(xp.abs(without_c), axis=2), axis=1)
-    p = xp.maximum(mean_value, xp.where(largest < 1, largest, 1.0) / 2)
+    least = xp.where(largest < 1, largest, 1.0) / 2
+    p = xp.maximum(mean_value, xp.where(least > LEAST_PRECISION, least, LEAST_PRECISION))
     shift = xp.sum(y - x, axis=1) / p_c  # brings c to its optimum
     x, pull = x + shift[:, None], y - x - shift[:, None] * p1
     m = x + pull / p[:, None]
