@@ -32,7 +32,7 @@ def main() -> None:
             try:
                 rows += module.main(quick)
             except ImportError as error:
-                words = f"{module.__name__}: left out, {error}. Install it with: pip install 'sshiba[bench]'"
+                words = f"{module.__name__}: left out, {error}. Install it with: pip install '.[bench]'"
                 console.print(words, markup=False)
         console.print(f"{module.__name__}: {time.perf_counter() - began:.0f} s")
     report(rows, "quick" if quick else "bench")

@@ -29,7 +29,7 @@ def spelled(option: Any) -> str:
 def default_of(option: Any) -> str:
     if option.required:
         return "needed"
-    if option.default in (None, False, "", ()) or option.default == []:
+    if option.default is None or option.default is False or option.default in ("", (), []):
         return ""
     return "on" if option.default is True else f"`{option.default}`"
 

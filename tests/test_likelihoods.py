@@ -92,7 +92,7 @@ def test_compiled_twin(n_classes: int) -> None:
     """The compiled form equals the array form, also in the far tails and beyond its table."""
     fast = compiled()
     if fast is None:
-        pytest.skip("numba is not installed: pip install 'sshiba[fast]'")
+        pytest.skip("numba is not installed: pip install '.[fast]'")
     rng = np.random.default_rng(n_classes)
     y = rng.standard_normal((400, n_classes)) * rng.choice([0.1, 1, 5, 30], (400, 1))
     target = rng.integers(0, n_classes, 400)
@@ -104,7 +104,7 @@ def test_compiled_twin(n_classes: int) -> None:
 def test_three_classes_in_closed_form_equal_the_integrals(lowest: float) -> None:
     """log ξ, its gradient and its Hessian by Plackett's formula, down to where nodes take over, against 200 nodes."""
     if compiled() is None:
-        pytest.skip("numba is not installed: pip install 'sshiba[fast]'")
+        pytest.skip("numba is not installed: pip install '.[fast]'")
     from sshiba.core.likelihoods.normal_compiled import TABLE
     from sshiba.core.likelihoods.probit_few_compiled import three_classes
 
@@ -141,7 +141,7 @@ def test_classes_that_others_tell_fully_have_finite_moments(n_classes: int, exce
 def test_compiled_class_probabilities(n_classes: int, monkeypatch: pytest.MonkeyPatch) -> None:
     """The compiled form equals the array form, with classes far apart and of very unequal spread."""
     if compiled() is None:
-        pytest.skip("numba is not installed: pip install 'sshiba[fast]'")
+        pytest.skip("numba is not installed: pip install '.[fast]'")
     rng = np.random.default_rng(n_classes)
     y = rng.standard_normal((60, n_classes)) * rng.choice([0.1, 1, 10], (60, 1))
     A = rng.standard_normal((60, n_classes, max(0, n_classes - 2)))
@@ -252,7 +252,7 @@ def test_compiled_rows_of_classes_equal_those_of_arrays(
     n_classes: int, shared: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     if compiled() is None:
-        pytest.skip("numba is not installed: pip install 'sshiba[fast]'")
+        pytest.skip("numba is not installed: pip install '.[fast]'")
     rng = np.random.default_rng(n_classes)
     W = rng.standard_normal((1 if shared else 30, n_classes, 2))
     P = np.eye(n_classes) - W @ np.linalg.inv(np.eye(2) + np.swapaxes(W, 1, 2) @ W) @ np.swapaxes(W, 1, 2)

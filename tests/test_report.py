@@ -16,7 +16,7 @@ from sshiba.fitted.candidates import Candidate
 from sshiba.fitted.search import Search
 from sshiba.report import sentences
 
-plotly = pytest.importorskip("plotly", reason="needs plotly: pip install 'sshiba[report]'")
+plotly = pytest.importorskip("plotly", reason="needs plotly: pip install '.[report]'")
 
 
 @pytest.fixture(scope="module")

@@ -13,7 +13,7 @@ from reports import UGLY, make_views
 
 from sshiba import SSHIBA, Binary, Categorical, Real
 
-plotly = pytest.importorskip("plotly", reason="needs plotly: pip install 'sshiba[report]'")
+plotly = pytest.importorskip("plotly", reason="needs plotly: pip install '.[report]'")
 
 
 def skip(reason: str) -> None:

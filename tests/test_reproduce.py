@@ -23,7 +23,7 @@ from sshiba.paper.figures import Point, auc_by_share, scores
 from sshiba.paper.labels import Problem, aviris, fewer
 from sshiba.paper.methods import BASELINES, METHODS, Task, sshiba_default, sshiba_kernel
 from sshiba.paper.missing import imputer, remove
-from sshiba.paper.result_tables import Score, goal, goals_table, grid, markdown, score, tick
+from sshiba.paper.result_tables import Score, goal, goals_table, grid, markdown, score
 from sshiba.paper.sections import several_views
 
 
@@ -282,8 +282,10 @@ def test_fits_that_were_cut_short_are_marked(tmp_path: Path) -> None:
     assert scores(tmp_path, table, lambda row: True).path.with_suffix(".png").stat().st_size > 1000
 
 
-def test_goals_tick_within_a_hundredth() -> None:
-    assert (tick(0.655, 0.66), tick(0.649, 0.66)) == ("✓", "✗")
+def test_goals_tick_within_a_hundredth_of_a_baseline_and_at_or_above_the_paper() -> None:
+    for ours, ticks in {0.66: ("✓", "✓"), 0.655: ("✗", "✓"), 0.649: ("✗", "✗")}.items():
+        row = goals_table(goal("x", {"A": Score(ours)}, {"D": Score(0.66)}, 0.66)).frame.iloc[0]
+        assert (row["paper"], row["best baseline"]) == (f"0.66 {ticks[0]}", f"0.660 (D) {ticks[1]}")
     found = goal("x", {"A": Score(0.7), "B": Score(0.8), "C": None}, {"D": Score(0.81), "E": Score(0.5)}, 0.85)
     row = goals_table(found).frame.iloc[0]
     assert row["SSHIBA"] == "0.800 (B)"

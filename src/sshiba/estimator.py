@@ -69,8 +69,8 @@ class SSHIBA(BaseEstimator):
     missing : "exact" or "mean-field"
         Integrate missing cells out (default), or treat each as a variable of its own, as the paper does.
     acceleration : "auto", "rotation" or None
-        Rotate the latent space between sweeps, which finds the right number of factors, and far sooner; "auto" also
-        starts each sweep a little ahead of where the last one ended (momentum). The bound still never falls.
+        Rotate the latent space between sweeps: a fit then takes far fewer of them. "auto" also starts each sweep a
+        little ahead of where the last one ended (momentum). In either case a sweep never lowers the bound.
     priors : Priors, optional
         Hyper-parameters; None leaves them to `search`.
     keep : "fewest", "all" or None
@@ -80,8 +80,7 @@ class SSHIBA(BaseEstimator):
         Choose `priors` and `keep`, where they are None, and whether labels count half, by short fits without a quarter
         of the rows and how well they predict these. The fewest factors are kept where they are nearly as good. "auto"
         does so where a sweep takes less than about 60 milliseconds, no view selects features and none is sparse; None
-        takes the fewest.
-        A list is compared whatever the data. `search_` tells what was found.
+        takes the fewest. A list is compared whatever the data. `search_` tells what was found.
     covariates : list of names, or mapping of name to "real" or "categorical", optional
         Known inputs such as a batch or an age, which have effects in every view and so take no factor: columns of the
         one DataFrame, or entries beside the views (all their columns), or columns of the entry "covariates". Their
@@ -122,8 +121,7 @@ class SSHIBA(BaseEstimator):
         The bound at the end of the fit, in nats.
     log_evidence_ : float or None
         An estimate of the log evidence: the bound, corrected for most of its gap. It compares models of the same data.
-        None with labels, levels, counts, limits, tied ranks or groups of samples, and under
-        missing="mean-field".
+        None with labels, levels, counts, limits, tied ranks or groups of samples, and under missing="mean-field".
 
     All others are in the documentation, docs/api.md.
     """
@@ -343,7 +341,9 @@ class SSHIBA(BaseEstimator):
     # ------------------------------------------------------------------------------------------- new rows
 
     def transform(self, views: Any, return_std: bool = False, covariates: str | None = None) -> Any:
-        """E[z] of rows, (n, K), from any subset of views with holes; `return_std` adds its deviation.
+        """Factors of rows, their posterior means E[z], (n, K), from any subset of views, with gaps.
+
+        `return_std` adds their standard deviations.
 
         A DataFrame labelled by the rows where frames are given (polars or Arrow as they are), else an array.
         Covariates, where the model has any, are given as in `fit`; with covariates="mean", here and in all answers,

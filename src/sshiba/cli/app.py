@@ -111,7 +111,9 @@ def fit(
     data: Tables,
     fitting: Fitting,
     how: Reading,
-    out: Annotated[str | None, typer.Option("--out", "-o", help="Model file to write.")] = None,
+    out: Annotated[
+        str | None, typer.Option("--out", "-o", help="Model file to write; needed, unless --resume names one.")
+    ] = None,
     resume: Annotated[str | None, typer.Option(help="Model file of an interrupted fit to continue.")] = None,
     checkpoint: Annotated[float | None, typer.Option(min=0, help="Save the model every so many minutes.")] = None,
     force: Force = False,
@@ -181,7 +183,9 @@ def impute(
     lower: Annotated[
         str | None, typer.Option(help="File for the table filled with the lower ends of the intervals.")
     ] = None,
-    upper: Annotated[str | None, typer.Option(help="File for the table filled with their upper ends.")] = None,
+    upper: Annotated[
+        str | None, typer.Option(help="File for the table filled with the upper ends of the intervals.")
+    ] = None,
     interval: Annotated[float, typer.Option(help="Probability of the intervals of --lower and --upper.")] = 0.9,
     model: Annotated[
         str | None, typer.Option(help="Model file; without it, a model is fitted to the table itself.")

@@ -19,6 +19,7 @@ from ..files.formats import ENDINGS
 from ..files.growing import spreadsheet_safe
 from ..files.reading_options import DATES, Reading
 from ..fitted.candidates import KEEP
+from ..version import how_to_install
 from .column_options import (
     MARGINS,
     parse_covariates,
@@ -44,7 +45,7 @@ Tables = Annotated[list[str], typer.Argument(help=f"{FILES} {NAMED}", metavar="F
 NewTables = Annotated[list[str], typer.Argument(help="Files with new rows; - is standard input.", metavar="FILE")]
 ModelFile = Annotated[str, typer.Argument(help="Model file, as written by fit.", metavar="MODEL")]
 Out = Annotated[str, typer.Option("--out", "-o", help="File to write; - is standard output.")]
-TableOut = Annotated[str | None, typer.Option("--out", "-o", help="File for the table.")]
+TableOut = Annotated[str | None, typer.Option("--out", "-o", help="Also write the table to this file.")]
 Unseen = Annotated[
     UnseenLabels,
     typer.Option(
@@ -121,7 +122,7 @@ def connect(scheduler: str) -> None:
     try:
         from distributed import Client
     except ImportError as error:
-        raise ImportError("--scheduler needs Dask: pip install 'sshiba[dask]'.") from error
+        raise ImportError(f"--scheduler needs Dask: {how_to_install('dask')}.") from error
     try:
         Client(scheduler)
     except (OSError, ValueError) as error:
@@ -226,9 +227,14 @@ OPTIONS: dict[type, dict[str, Any]] = {
                 metavar="|".join(KEEP),
             ),
         ],
-        "restarts": Annotated[int, typer.Option(min=1, help="Random starts; the best is kept.")],
-        "seed": Annotated[int, typer.Option(min=0, help="Seed of the random starts.")],
-        "jobs": Annotated[int, typer.Option(min=1, help="Restarts that run in parallel.")],
+        "restarts": Annotated[
+            int,
+            typer.Option(
+                min=1, help="Starts: the first along the principal components, others random; the best is kept."
+            ),
+        ],
+        "seed": Annotated[int, typer.Option(min=0, help="Seed of all that is random: starts, rows and cells drawn.")],
+        "jobs": Annotated[int, typer.Option(min=1, help="Starts that run in parallel.")],
         "max_time": Annotated[float | None, typer.Option(min=0, help="Time limit of the fit, in seconds.")],
         "device": Annotated[
             str | None, typer.Option(help="Where to compute: cuda, cuda:1 or cpu, with PyTorch.", metavar="NAME")

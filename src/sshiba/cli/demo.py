@@ -19,6 +19,7 @@ from sklearn.metrics import roc_auc_score
 
 from .. import SSHIBA, Binary, Categorical, Real
 from ..data.wording import percent
+from ..version import how_to_install
 
 TRAITS = {"even": (0, 2, 4, 6, 8), "above 4": (5, 6, 7, 8, 9), "closed loop": (0, 6, 8, 9)}
 PIXELS_REMOVED, LABELS_REMOVED = 1 / 5, 1 / 3
@@ -147,14 +148,14 @@ def main(out: Path = Path("out/demo")) -> None:
     try:
         draw(path, data, images, model.impute(data.views())["digit"].to_numpy())
     except ImportError:
-        console.print("No picture: matplotlib is not installed. Install it with: pip install 'sshiba[plot]'")
+        console.print(f"No picture, since matplotlib is not installed: {how_to_install('plot')}.", markup=False)
     else:
         console.print(f"Completed digits beside the true ones: {path}")
     page = out / "report.html"
     try:
         model.report(page, data.views(), fraction=0, title="Digits with gaps")
     except ImportError:
-        console.print("No report: plotly is not installed. Install it with: pip install 'sshiba[report]'")
+        console.print(f"No report, since plotly is not installed: {how_to_install('report')}.", markup=False)
     else:
         console.print(f"What the fit found, for a browser: {page}")
     if sys.prefix != sys.base_prefix and which("sshiba") is None:

@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 
+from ..version import how_to_install
 from .state import ColumnGroups
 from .streamed import AnyView
 
@@ -149,7 +150,7 @@ def find_device(name: str | None) -> Device:
     try:
         import torch
     except ImportError as error:
-        raise ImportError(f"device={name!r} needs PyTorch: pip install 'sshiba[torch]'.") from error
+        raise ImportError(f"device={name!r} needs PyTorch: {how_to_install('torch')}.") from error
     memory = 2**35
     if number is not None:
         instead = "Name no device to compute on the CPU."

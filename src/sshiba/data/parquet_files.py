@@ -13,6 +13,7 @@ import pandas as pd
 
 from ..core.machine import CHUNK_BYTES, chunk_bytes
 from ..core.scratch import ScratchError
+from ..version import how_to_install
 from .parquet_groups import group_batches
 from .sources import Chunks, ChunkSource, Cursor, SourceError, WatchedFile
 
@@ -34,7 +35,7 @@ class ParquetFiles:
         try:
             from pyarrow import parquet
         except ImportError as error:
-            raise ImportError(f"view {name!r} is Parquet, which needs: pip install 'sshiba[parquet]'.") from error
+            raise ImportError(f"view {name!r} is Parquet, which needs: {how_to_install('parquet')}.") from error
         paths = sorted(path.glob("**/*.parquet")) if path.is_dir() else [path]
         self.name = name
         self.watched = [WatchedFile(str(one), name) for one in paths]

@@ -9,6 +9,7 @@ import numpy as np
 import pandas as pd
 
 from ..core.arrays import array_namespace, is_torch_array, like, to_numpy
+from ..version import how_to_install
 
 CPU = 1  # what `__dlpack_device__` calls the memory of the host
 CHUNK_BYTES = 2**27
@@ -31,7 +32,8 @@ def read_shared(value: Any, name: str) -> Any:
     try:
         import torch
     except ImportError as error:
-        raise ImportError(f"view {name!r} is on a device, which needs PyTorch: pip install 'sshiba[torch]'.") from error
+        needed = f"which needs PyTorch: {how_to_install('torch')}."
+        raise ImportError(f"view {name!r} is on a device, {needed}") from error
     tensor = torch.from_dlpack(value)
     if tensor.ndim != 2 or not tensor.is_floating_point():
         return to_numpy(tensor)

@@ -13,6 +13,7 @@ from ..core.devices import HOST, Device
 from ..core.parted import PartedView
 from ..core.spec import ModelSpec
 from ..core.streamed import AnyView, StreamedView
+from ..version import how_to_install
 from .memory import MemoryRows
 from .protocol import Rows
 
@@ -27,7 +28,7 @@ def check_engine(engine: str) -> None:
         try:
             from ..core.dask_cluster import needed_client
         except ImportError as error:
-            raise ImportError("engine='dask' needs Dask: pip install 'sshiba[dask]'.") from error
+            raise ImportError(f"engine='dask' needs Dask: {how_to_install('dask')}.") from error
         needed_client()
 
 

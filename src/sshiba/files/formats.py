@@ -6,6 +6,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from ..data.source_formats import split_inside
+from ..version import how_to_install
 
 SEPARATORS = {".csv": ",", ".tsv": "\t", ".txt": "\t"}
 TEXTS = (*SEPARATORS, *(f"{ending}.gz" for ending in SEPARATORS))
@@ -57,4 +58,4 @@ def needing(extra: str, load: Callable[[], Any]) -> Any:
     try:
         return load()
     except ImportError:
-        raise FileError(f"this format needs the extra {extra!r}: pip install 'sshiba[{extra}]'.") from None
+        raise FileError(f"this format needs the extra {extra!r}: {how_to_install(extra)}.") from None

@@ -9,6 +9,7 @@ import numpy as np
 
 from ..fitted.describe import group_intercepts
 from ..fitted.fitted import Fitted
+from ..version import how_to_install
 from .atomic import replacing
 
 GROUP = "group1"  # MOFA's samples come in groups; where ours do not, in one
@@ -24,7 +25,7 @@ def write_mofa(fit: Fitted, path: str | Path) -> None:
     try:
         import h5py
     except ImportError:
-        raise ImportError("MOFA files need the extra 'mofa': pip install 'sshiba[mofa]'.") from None
+        raise ImportError(f"MOFA files need the extra 'mofa': {how_to_install('mofa')}.") from None
     names, groups = list(fit.schema.types), groups_of(fit)
     text = h5py.string_dtype()
     with replacing(str(path)) as temporary, h5py.File(temporary, "w") as file:

@@ -16,6 +16,7 @@ from rich.console import Console
 
 from .. import __version__
 from ..datasets import Dataset, load_aviris, load_face_attributes, load_faces, load_scene, load_yeast
+from ..version import how_to_install
 from . import faces, labels, missing, multiview
 from .experiment_cells import SEED, Cell, Compute, Result, Store, run_cells
 from .result_tables import Goal, goals_table
@@ -62,7 +63,7 @@ def reproduce(names: Sequence[str], quick: bool, n_jobs: int, out: Path, console
     console = console or Console()
     for module in ("matplotlib", "iterstrat"):
         if importlib.util.find_spec(module) is None:
-            raise ImportError("sshiba reproduce needs the extra 'paper': pip install 'sshiba[paper]'.")
+            raise ImportError(f"sshiba reproduce needs the extra 'paper': {how_to_install('paper')}.")
     for load in {load: None for name in names for load in EXPERIMENTS[name].needs}:
         load()  # raises a DatasetError before any work is done
     store = Store(out / "cells")

@@ -7,6 +7,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pandas as pd
 
+from ..version import how_to_install
+
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.axis import Axis
@@ -30,7 +32,7 @@ def make_axes(ax: Axes | None, width: float, height: float) -> Axes:
     try:
         from matplotlib import pyplot
     except ImportError as error:
-        raise ImportError("plots need matplotlib: pip install 'sshiba[plot]'.") from error
+        raise ImportError(f"plots need matplotlib: {how_to_install('plot')}.") from error
     return pyplot.subplots(figsize=(width, height), layout="constrained")[1]
 
 

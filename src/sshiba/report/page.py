@@ -20,6 +20,7 @@ from ..files.atomic import check_place, replacing
 from ..fitted.answers import Answers
 from ..fitted.fitted import Fitted, fitted_of
 from ..fitting.progress_bar import FitBar, in_time
+from ..version import how_to_install
 from .content import content
 
 SCRIPTS = ("drawing.js", "parts.js", "rows.js", "features.js", "page.js")  # in this order
@@ -126,6 +127,6 @@ def _plotly() -> str:
     try:
         from plotly.offline import get_plotlyjs
     except ImportError as error:
-        raise ImportError("the report needs plotly: pip install 'sshiba[report]'.") from error
+        raise ImportError(f"the report needs plotly: {how_to_install('report')}.") from error
     # A notebook has the page as character references, and those of U+0080 to U+009F mean other characters.
     return re.sub("[\x80-\x9f]", lambda found: f"\\u{ord(found[0]):04x}", get_plotlyjs())
