@@ -27,7 +27,7 @@ $(VENV)/.installed: pyproject.toml
 demo: setup  ## fit digits as four views with holes; shows a table, writes a picture
 	$(BIN)/sshiba demo
 
-test: setup  ## the whole test suite (four to eight minutes on two cores)
+test: setup  ## the whole suite (four to eight minutes on two cores)
 	$(BIN)/python $(PYTEST)
 
 test-slow: setup  ## the long experiments

@@ -9,8 +9,6 @@ from pathlib import Path
 
 import commands
 import matplotlib
-import numpy as np
-import pandas as pd
 import pytest
 
 matplotlib.use("Agg")
@@ -45,19 +43,6 @@ def runnable(kind: str) -> list:
     return marked
 
 
-def blood() -> pd.DataFrame:
-    """A spreadsheet with holes."""
-    rng = np.random.default_rng(0)
-    z = rng.standard_normal((60, 2))
-    table = pd.DataFrame(z @ rng.standard_normal((2, 4)) + 0.3 * rng.standard_normal((60, 4)))
-    table.columns = ["hb", "wbc", "crp", "albumin"]
-    table = table.mask(rng.random(table.shape) < 0.1).round(3)
-    table["sex"] = np.where(z[:, 1] > 0, "f", "m")
-    table["diagnosis"] = np.array(["flu", "cold", "none"])[np.argmax(np.c_[z, 0 * z[:, 0]], axis=1)]
-    table.insert(0, "patient", [f"p{i}" for i in range(60)])
-    return table
-
-
 @pytest.mark.usefixtures("with_search")
 @pytest.mark.parametrize("page", runnable("python"))
 def test_python(page: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -76,8 +61,6 @@ def test_python(page: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> 
 
 @pytest.mark.parametrize("page", runnable("bash"))
 def test_commands(page: Path, tmp_path: Path) -> None:
-    blood().to_csv(tmp_path / "blood.csv", index=False)
-    blood().drop(columns="diagnosis").head(10).to_csv(tmp_path / "new.csv", index=False)
     (tmp_path / "examples").symlink_to(ROOT / "examples")
     command = f'set -e\nsshiba() {{ "{sys.executable}" -S "{commands.__file__}" "$@"; }}\n'
     for kind, code in blocks(page):
