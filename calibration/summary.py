@@ -21,7 +21,7 @@ RIGHT_FACTORS, NO_FACTORS = 0.95, 0.99
 OFF_MODEL, OFF_TABLES = 1.0, 2.0  # points by which a share of intervals may be off
 RANKS_OFF = 0.02  # the largest distance of the distribution of ranks from the uniform
 OFF_PROBABILITIES = 0.02  # expected calibration error
-REPORT = "a report"
+REPORT = "no goal"
 SURE, OPEN = 2.0, "not sure"  # standard errors beyond a mark by which it is surely missed; what lies between
 PERCENT = " / ".join(f"{100 * level:.0f}" for level in LEVELS)
 
