@@ -13,8 +13,8 @@ present <a> and Var(a), and
 
     e = (I + u C M)⁻¹ (r − C a0).
 
-The problem is concave, and for each row a step that would lower its bound is halved. With the sites that are best the
-moments below are those of q, so that the bound of a fit cannot fall.
+The problem is concave. A secant chooses how far each step goes, and of a row whose bound it would lower it is halved.
+With the sites that are best the moments below are those of q, so that the bound of a fit cannot fall.
 
 By Stein's identity Cov(x, z) = (I − C) W Cov(z). That is what comes of <x> = <a> + e and Cov(x) = (I − C)/u +
 (I − C) Cov(a) (I − C) where z follows x, as it does in other latent views; so the sums over rows need nothing new.
@@ -34,6 +34,7 @@ from .probit_integrals import log_phi_and_rho
 
 REACH, NODES = 6.0, 8.0  # of the trapezoid rule: so many deviations to each side, and nodes there; more where a is wide
 MOST_STEPS, SETTLED, SMALLEST_STEP = 30, 1e-10, 1e-3  # of Newton's method; nats of a row; share of a step
+LEAST_SECANT, LARGEST_STEP = 0.5, 2.0  # shares of a step that the secant may choose
 
 
 def compiled() -> ModuleType | None:
@@ -110,6 +111,7 @@ def best_sites(s: Array, x: Array, y: Array, v: Array, M: Array, weight: float) 
     c = xp.where(seen, c, 0.0)
     best = apply_sites(s, c, e + c * y, a0, M, weight)
     share, going = xp.ones_like(best.value), xp.ones_like(best.value) > 0
+    last, before = moves(best), squares(moves(best), moves(best))
     for _ in range(MOST_STEPS):
         t = share[:, None]
         c, r = best.c + t * (best.next_c - best.c), best.r + t * (best.next_r - best.r)
@@ -117,11 +119,36 @@ def best_sites(s: Array, x: Array, y: Array, v: Array, M: Array, weight: float) 
         gain = new.value - best.value
         better = going & (gain > -SETTLED)
         going = going & (xp.abs(gain) > SETTLED) & (share > SMALLEST_STEP)
-        share = xp.where(better, xp.ones_like(share), share / 2)
+        now = moves(new)
+        share = xp.where(better, secant_share(share, squares(now, last), before), xp.clip(share / 2, max=1.0))
+        before = xp.where(better, squares(now, now), before)
+        last = xp.where(better[:, None], now, last)
         best = Sites(*(xp.where(xp.reshape(better, (-1,) + (1,) * (b.ndim - 1)), a, b) for a, b in zip(new, best)))
         if not xp.any(going):
             break
     return best.e, best.c, best.mean, best.cov, best.log_phi, best.lost
+
+
+def moves(sites: Sites) -> Array:
+    """How far c and r have to go, (n, 2 D)."""
+    return array_namespace(sites.c).concat([sites.next_c - sites.c, sites.next_r - sites.r], axis=1)
+
+
+def squares(a: Array, b: Array) -> Array:
+    return array_namespace(a).sum(a * b, axis=1)
+
+
+def secant_share(share: Array, along: Array, before: Array) -> Array:
+    """The share of the next step, by the secant of the last two (Barzilai and Borwein), of each row.
+
+    C lags behind the variances, so that plain steps converge linearly, at some rate r = <move, last>/|last|² after a
+    share t of the last move: along that direction the best share is t/(1 − r).
+    """
+    xp = array_namespace(share)
+    is_known = along < before
+    rate = xp.where(is_known, along / xp.where(is_known, before, xp.ones_like(before)), xp.zeros_like(along))
+    found = xp.clip(share / (1 - rate), min=LEAST_SECANT, max=LARGEST_STEP)
+    return xp.where(is_known, found, xp.where(before > 0, LARGEST_STEP * xp.ones_like(share), xp.ones_like(share)))
 
 
 def apply_sites(s: Array, c: Array, r: Array, a0: Array, M: Array, weight: float) -> Sites:

@@ -12,7 +12,7 @@ import numpy as np
 
 from ..threads import in_chunks
 from .normal_compiled import FUSED, TABLE, log_phi_and_rho
-from .threshold_rows import MOST_STEPS, NODES, REACH, SETTLED, SMALLEST_STEP
+from .threshold_rows import LARGEST_STEP, LEAST_SECANT, MOST_STEPS, NODES, REACH, SETTLED, SMALLEST_STEP
 
 MIN_CHUNK = 20_000  # cells that are worth a thread
 
@@ -38,18 +38,31 @@ def best_sites(
 
 @numba.njit(nogil=True, fastmath=FUSED)
 def _expect(s: float, mean: float, std: float, table: np.ndarray) -> tuple[float, float, float]:
+    """From the middle outwards: the weights exp(−(i step)²/2) have ratios with a ratio of exp(−step²)."""
     n = ceil(NODES * max(1.0, std))
-    total, e, c, weights = 0.0, 0.0, 0.0, 0.0
-    for i in range(-n, n + 1):
-        u = REACH * i / n
-        weight = exp(-0.5 * u * u)
-        a = s * (mean + u * std)
-        log_phi, rho = log_phi_and_rho(a, table)
-        total += weight * log_phi
-        e += weight * rho
-        c += weight * rho * (rho + a)
-        weights += weight
+    step = REACH / n
+    ratio = exp(-0.5 * step * step)
+    square = ratio * ratio
+    total, e, c, weights, weight = 0.0, 0.0, 0.0, 0.0, 1.0
+    for i in range(n + 1):
+        for side in range(2 if i else 1):
+            a = s * mean + (i if side else -i) * step * std
+            log_phi, rho = log_phi_and_rho(a, table)
+            weights += weight
+            total += weight * log_phi
+            e += weight * rho
+            c += weight * rho * (rho + a)
+        weight *= ratio
+        ratio *= square
     return total / weights, s * e / weights, min(max(c / weights, 0.0), 1.0)
+
+
+@numba.njit(nogil=True)
+def _secant_share(share: float, along: float, before: float) -> float:
+    """As `threshold_rows.secant_share`."""
+    if before == 0:
+        return 1.0
+    return LARGEST_STEP if along >= before else min(max(share / (1 - along / before), LEAST_SECANT), LARGEST_STEP)
 
 
 @numba.njit(nogil=True, cache=True, fastmath=FUSED)
@@ -71,7 +84,7 @@ def _best(
     n, d = y.shape
     a0, L, half, trial_cov = np.empty(d), np.zeros((d, d)), np.empty((d, d)), np.empty((d, d))
     sites, best_sites, goal, best_goal = np.zeros((2, d)), np.zeros((2, d)), np.zeros((2, d)), np.zeros((2, d))
-    trial_e, trial_mean = np.empty(d), np.empty(d)
+    trial_e, trial_mean, last = np.empty(d), np.empty(d), np.zeros((2, d))
     for row in range(n):
         own = M[row if M.shape[0] > 1 else 0]
         for i in range(d):
@@ -83,22 +96,28 @@ def _best(
             if s[row, i] != 0:
                 sites[0, i] = _expect(s[row, i], y[row, i], sqrt(v[row, i]), table)[2]
                 sites[1, i] = x[row, i] - y[row, i] + sites[0, i] * y[row, i]
-        best, share = -inf, 1.0
+        best, share, before = -inf, 1.0, 0.0
         for _ in range(1 + MOST_STEPS):
             logdet = _factor(own, sites[0], weight, L, half)
             total, value = _apply(s[row], sites, a0, own, weight, L, half, trial_e, trial_mean, trial_cov, goal, table)
             value -= 0.5 * logdet
             gain = value - best
             if gain > -SETTLED:
-                best, share, log_phi[row], lost[row] = value, 1.0, total, logdet
+                best, log_phi[row], lost[row] = value, total, logdet
+                along, now = 0.0, 0.0
                 for i in range(d):
                     e[row, i], c[row, i], mean[row, i] = trial_e[i], sites[0, i], trial_mean[i]
                     for j in range(d):
                         cov[row, i, j] = trial_cov[i, j]
                     for k in range(2):
                         best_sites[k, i], best_goal[k, i] = sites[k, i], goal[k, i]
+                        move = goal[k, i] - sites[k, i]
+                        along += move * last[k, i]
+                        now += move * move
+                        last[k, i] = move
+                share, before = _secant_share(share, along, before), now
             else:
-                share /= 2
+                share = min(share / 2, 1.0)
             if abs(gain) <= SETTLED or share <= SMALLEST_STEP:
                 break
             for k in range(2):
