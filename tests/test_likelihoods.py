@@ -38,6 +38,7 @@ from sshiba.core.likelihoods.probit_integrals import (
     compiled,
     probit_moments,
 )
+from sshiba.core.likelihoods.yes_no import YesNo
 from sshiba.data.types import VIEW_TYPES
 
 
@@ -49,6 +50,11 @@ def test_no_likelihood_escapes_the_list() -> None:
     known = {Censored, Gaussian, Interval, Logistic, MultinomialProbit, Poisson, Threshold, ThresholdTogether}
     assert every_likelihood() == known
     assert {type(view().likelihood(coding_of(view(), 3))) for view in VIEW_TYPES.values()} <= known
+
+
+def test_a_binary_likelihood_is_three_functions() -> None:
+    """As CONTRIBUTING says."""
+    assert YesNo.__abstractmethods__ == {"infer_x", "predict", "draw"}
 
 
 # ------------------------------------------------------------------------------------------------- categorical

@@ -229,19 +229,3 @@ class Likelihood(ABC):
     def empty_target(self, n: int, width: int) -> np.ndarray:
         """The target of n rows of which nothing was observed."""
         return np.zeros((n, width))
-
-
-def yes_no_losses(target: np.ndarray, p: np.ndarray) -> np.ndarray:
-    """−log p of targets 0 / 1 that are 1 with probability p."""
-    return -np.log(np.maximum(np.where(target > 0.5, p, 1 - p), SMALLEST))
-
-
-def yes_no_quantile(p_yes: np.ndarray, p: float) -> np.ndarray:
-    """0 where no is at least so probable, else 1."""
-    return (1 - p_yes < p).astype(np.float64)
-
-
-def yes_no_interval(p_yes: np.ndarray, level: float) -> tuple[np.ndarray, np.ndarray]:
-    """One of 0 and 1 alone where it is probable enough, else from 0 to 1."""
-    sure = np.maximum(p_yes, 1 - p_yes) >= level
-    return (sure & (p_yes > 0.5)).astype(np.float64), (~sure | (p_yes > 0.5)).astype(np.float64)

@@ -7,23 +7,13 @@ from math import log, pi
 from types import ModuleType
 
 import numpy as np
-from scipy.special import ndtri
 
 from ..arrays import array_namespace, cuda_kernels, log_ndtr
 from ..state import Array
-from .likelihood import (
-    CONFIDENT,
-    Likelihood,
-    PredictiveX,
-    RowUpdate,
-    Score,
-    XUpdate,
-    yes_no_interval,
-    yes_no_losses,
-    yes_no_quantile,
-)
+from .likelihood import Likelihood, PredictiveX, RowUpdate, XUpdate
 from .probit_integrals import log_phi_and_rho
 from .threshold_rows import update_rows
+from .yes_no import YesNo
 
 
 def compiled() -> ModuleType | None:
@@ -36,10 +26,9 @@ def compiled() -> ModuleType | None:
 
 
 @dataclass(frozen=True)
-class Threshold(Likelihood):
-    """One yes/no for each feature: on which side of 0 its x lies."""
+class Threshold(YesNo):
+    """Yes where x > 0."""
 
-    latent = True
     level_in_common = True
 
     def infer_x(self, target: Array, y: Array, tau: Array, xi: Array | None) -> XUpdate:
@@ -62,28 +51,11 @@ class Threshold(Likelihood):
     def together(self) -> Likelihood:
         return ThresholdTogether()
 
-    def start_y(self, target: Array, zeros: Array) -> Array:
-        return CONFIDENT * (2 * array_namespace(zeros).astype(target, zeros.dtype) - 1)
-
     def predict(self, x: PredictiveX) -> tuple[Array, Array]:
         """p(t = 1) and its standard deviation as a 0/1 variable."""
         xp = array_namespace(x.mean)
         p = xp.exp(log_ndtr(x.mean / xp.sqrt(x.var)))
         return p, xp.sqrt(p * (1 - p))
-
-    def losses(self, target: np.ndarray, values: np.ndarray, std: np.ndarray) -> np.ndarray:
-        return yes_no_losses(target, values)
-
-    def decide(self, values: np.ndarray) -> np.ndarray:
-        return (values > 0.5).astype(np.float64)
-
-    def quantile(self, values: np.ndarray, std: np.ndarray, p: float, score: Score = ndtri) -> np.ndarray:
-        return yes_no_quantile(values, p)
-
-    def interval(
-        self, values: np.ndarray, std: np.ndarray, level: float, score: Score = ndtri
-    ) -> tuple[np.ndarray, np.ndarray]:
-        return yes_no_interval(values, level)
 
     def draw(self, x: np.ndarray, rng: np.random.Generator) -> np.ndarray:
         return (x > 0).astype(np.float64)
