@@ -37,7 +37,7 @@ from .arrays import (
 )
 from .blocks import Block, LocalX, RowView
 from .latent_view import LatentView, seen_only
-from .likelihoods import RowUpdate, XUpdate
+from .likelihoods import RowCells, RowUpdate, XUpdate
 from .messages import Message, Messages
 from .row_leaps import leap, moved_by
 from .state import Array, LatentX, Slopes
@@ -216,9 +216,10 @@ def _infer_rows_of_arrays(view: LatentView, y: Array, each: bool) -> RowUpdate:
     r, n_features, n_components = gain.shape
     flat = xp.reshape(gain, (r * n_features, n_components))  # one product is faster than one for each row
     leverage = xp.reshape(flat @ message.w_mean.T, (r, n_features, n_features))
-    cells = some(rows.target), some(view.x.mean), some(y), None if view.x.xi is None else some(view.x.xi)
+    xi = None if view.x.xi is None else some(view.x.xi)
     seen = None if view.seen is None or rows.seen is not None else view.seen
-    found = message.likelihood.infer_rows(*cells, leverage, seen, message.tau, message.weight, each or own)
+    cells = RowCells(some(rows.target), some(view.x.mean), some(y), xi, leverage, seen, message.tau, message.weight)
+    found = message.likelihood.infer_rows(cells, each or own)
     if rows.seen is None:
         return found
     mean, cov, xi = (

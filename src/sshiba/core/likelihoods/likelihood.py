@@ -75,6 +75,20 @@ class XUpdate:
 
 
 @dataclass(frozen=True)
+class RowCells:
+    """Rows whose cells are to be inferred together, at the present means of x."""
+
+    target: Array  # (n,) of classes, else (n, D)
+    x: Array  # (n, D): the present means
+    y: Array  # (n, D): the predictor there
+    xi: Array | None  # that of the last update, None at the start
+    leverage: Array  # (1 or n, D, D): how far y moves with x, on the diagonal with the cell's own
+    seen: Array | None  # (n, D) of bool: which cells there are; None: all
+    tau: Array  # (D,) or (1,)
+    weight: float  # of the view
+
+
+@dataclass(frozen=True)
 class RowUpdate:
     """A new q(x) of rows whose cells are inferred together, with the covariances between them, of one copy.
 
@@ -126,23 +140,8 @@ class Likelihood(ABC):
         """
         raise NotImplementedError
 
-    def infer_rows(
-        self,
-        target: Array,
-        x: Array,
-        y: Array,
-        xi: Array | None,
-        leverage: Array,
-        seen: Array | None,
-        tau: Array,
-        weight: float,
-        each: bool,
-    ) -> RowUpdate:
-        """q(x) of the cells of a row together, given the present means x, and y there.
-
-        `leverage` (r, D, D) is how far y moves with x, on the diagonal with the cell's own; `seen` (n, D) says which
-        cells there are, None: all; `weight` is that of the view. `each`: a covariance for each row, or their sum.
-        """
+    def infer_rows(self, cells: RowCells, each: bool) -> RowUpdate:
+        """q(x) of the cells of a row together. `each`: a covariance for each row, or their sum."""
         raise NotImplementedError
 
     def infer_own_rows(

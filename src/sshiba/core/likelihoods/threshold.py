@@ -10,7 +10,7 @@ import numpy as np
 
 from ..arrays import array_namespace, cuda_kernels, log_ndtr
 from ..state import Array
-from .likelihood import Likelihood, PredictiveX, RowUpdate, XUpdate
+from .likelihood import Likelihood, PredictiveX, RowCells, RowUpdate, XUpdate
 from .probit_integrals import log_phi_and_rho
 from .threshold_rows import update_rows
 from .yes_no import YesNo
@@ -68,25 +68,15 @@ class ThresholdTogether(Threshold):
     joint = True
     exact = False
 
-    def infer_rows(
-        self,
-        target: Array,
-        x: Array,
-        y: Array,
-        xi: Array | None,
-        leverage: Array,
-        seen: Array | None,
-        tau: Array,
-        weight: float,
-        each: bool,
-    ) -> RowUpdate:
+    def infer_rows(self, cells: RowCells, each: bool) -> RowUpdate:
         """`xi` are the variances of a; all in units of the noise."""
+        y, seen, leverage, tau, weight = cells.y, cells.seen, cells.leverage, cells.tau, cells.weight
         xp = array_namespace(y)
-        s, root = 2 * xp.astype(target, y.dtype, copy=False) - 1, xp.sqrt(tau)
+        s, root = 2 * xp.astype(cells.target, y.dtype, copy=False) - 1, xp.sqrt(tau)
         if seen is not None:
             s = xp.where(seen, s, 0.0)
             leverage = xp.where(seen[:, :, None] & seen[:, None, :], leverage, 0.0)
-        xi = xp.zeros_like(y) if xi is None else xi
-        mean, cov, bound, xi = update_rows(s, x * root, y * root, xi, leverage, weight, each)
+        xi = xp.zeros_like(y) if cells.xi is None else cells.xi
+        mean, cov, bound, xi = update_rows(s, cells.x * root, y * root, xi, leverage, weight, each)
         n_seen = xp.sum(xp.astype(s != 0, y.dtype), axis=1)
         return RowUpdate(mean / root, cov * max(1.0, weight) / tau, bound - 0.5 * n_seen * xp.log(tau), xi)
