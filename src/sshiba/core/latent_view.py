@@ -1,4 +1,4 @@
-"""A latent view of some rows, and how z follows its x: what `latent_step.py` and `row_leaps.py` share."""
+"""A latent view of some rows, and how z follows its x: what `latent_step.py` and `newton_rows.py` share."""
 
 from __future__ import annotations
 
@@ -34,8 +34,9 @@ class LatentView:
         return not self.message.likelihood.joint
 
     @property
-    def leaps(self) -> bool:
-        return self.message.likelihood.leaps and self.rows.present
+    def found_with_z(self) -> bool:
+        """Is its q(x) found together with z?"""
+        return self.message.likelihood.found_with_z and self.rows.present
 
     @cached_property
     def leverage(self) -> Array:

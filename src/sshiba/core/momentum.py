@@ -78,8 +78,8 @@ def extrapolate(posterior: Posterior, reached: Point, past: Point | None, n_ahea
 
 
 def reached_by(stats: Stats, before: Posterior, after: Posterior, spec: ModelSpec) -> Point:
-    """Where a sweep has brought the globals, from `before`, where its statistics were taken, to `after`; views that
-    leap go farther.
+    """Where a sweep has brought the globals, from `before`, where its statistics were taken, to `after`; those of views
+    with slopes leap, and get farther.
     """
     found = []
     for own, old, new, view_spec in zip(stats.views, before.views, after.views, spec.views):

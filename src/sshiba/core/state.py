@@ -304,7 +304,7 @@ class ViewStats:
     xx: Array  # (D,): Σ<x²>
     bound: Array  # (): Σ E[log p(t|x)] + H[q(x)]
     groups: ColumnGroups
-    slopes: Slopes | None = None  # of views that leap
+    slopes: Slopes | None = None  # of views whose globals leap
 
     def __add__(self, other: ViewStats) -> ViewStats:
         names = [f.name for f in fields(self) if f.name not in ("groups", "slopes")]

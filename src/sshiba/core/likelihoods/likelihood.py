@@ -60,9 +60,9 @@ class XUpdate:
     """A new q(x), cell by cell, as if nothing were missing.
 
     `second` is E[x²]; `bound` holds E[log p(t|x)] + H[q(x)], per cell (n, D) or per row (n, 1);
-    `xi` is whatever the likelihood wants back at its next update. Of likelihoods that leap `slope` is d<x>/dy, and
-    `drift` d((<x> − y)² + free Var(x)) / d log tau. Of levels they are those with y and tau as given, and `pull` is
-    d<x>/d log tau.
+    `xi` is whatever the likelihood wants back at its next update. Some say how x follows the globals of their view, so
+    that these can leap (`momentum.py`). Of `follow_y` `slope` is d<x>/dy, and `drift` d((<x> − y)² + free Var(x)) /
+    d log tau. Of `infer_x` they are those with y and tau as given there and free = 1, and `pull` is d<x>/d log tau.
     """
 
     mean: Array
@@ -112,7 +112,7 @@ class Likelihood(ABC):
     labels: ClassVar[bool] = True  # are its cells labels, or measurements of whatever kind?
     numbers: ClassVar[bool] = False  # is x in the units of what is measured, so that its errors are squared ones?
     costly: ClassVar[bool] = False  # does q(x) of cells take longer than their products?
-    leaps: ClassVar[bool] = False  # has it `follow_y`, so that z of a row, and W, can be found by Newton's method?
+    found_with_z: ClassVar[bool] = False  # is q(x) found together with z of its row? Then it has `follow_y`
     keeps_few: ClassVar[bool] = False  # does the bound keep far fewer of its factors than predict best?
     needs_sharpness: ClassVar[bool] = False  # are its probabilities too cautious as the bound leaves them?
     level_in_common: ClassVar[bool] = False  # is a label rarer, or more frequent, where the others of its view are?

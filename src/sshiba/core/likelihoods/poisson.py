@@ -76,7 +76,7 @@ class Poisson(Likelihood):
     latent = True
     labels = False
     costly = True
-    leaps = True
+    found_with_z = True
     keeps_few = True
 
     def row_target(self, target: Any, observed: np.ndarray | None) -> Counts:
