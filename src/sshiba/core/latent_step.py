@@ -119,7 +119,8 @@ def start_x(block: Block, messages: Messages) -> LocalX:
 
 @dataclass(frozen=True)
 class LatentStep:
-    """A new q(x), and the covariances of one copy of what z follows: between cells none, but their variances.
+    """A new q(x) of a view, and its spread, which z follows: `var` of cells that have a q(x) each, `cov` of rows whose
+    cells are inferred together. Where a cell counts as several copies, the spread is that of one.
 
     Where the likelihood tells them, also `slope`, `drift` and `pull` of the cells, as `XUpdate` has them.
     """

@@ -20,7 +20,8 @@ from .sweep import State, sweep
 FIRST_TRIAL = 1000.0  # times tol: the rise per sweep at which a smaller model is first tried
 TRIAL_SWEEPS = 10  # what a model with a factor less gets to show that it is better
 BIRTH_SWEEPS = 20  # the same for a factor more
-CANDIDATES, NEAR = 3, 2.0  # weakest factors, each left out for trial at convergence; of what the weakest one adds
+CANDIDATES = 3  # weakest factors, each of which is left out for trial at convergence
+NEAR = 2.0  # times what the weakest factor adds: one that adds more is no candidate
 IDLE_COST = 2.0  # nats a view: at least that much a factor costs that does nothing, by its alpha
 BIRTH_SCALE = 0.3  # of the random weights of a start
 

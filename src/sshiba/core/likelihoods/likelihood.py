@@ -111,11 +111,11 @@ class Likelihood(ABC):
     exact: ClassVar[bool] = True  # is each update of q(x) the best of its kind, so that the bound cannot fall?
     labels: ClassVar[bool] = True  # are its cells labels, or measurements of whatever kind?
     numbers: ClassVar[bool] = False  # is x in the units of what is measured, so that its errors are squared ones?
-    costly: ClassVar[bool] = False  # does q(x) of cells take longer than their products?
+    costly: ClassVar[bool] = False  # does q(x) of a cell take longer than its share of matrix products?
     found_with_z: ClassVar[bool] = False  # is q(x) found together with z of its row? Then it has `follow_y`
     keeps_few: ClassVar[bool] = False  # does the bound keep far fewer of its factors than predict best?
     needs_sharpness: ClassVar[bool] = False  # are its probabilities too cautious as the bound leaves them?
-    level_in_common: ClassVar[bool] = False  # is a label rarer, or more frequent, where the others of its view are?
+    level_in_common: ClassVar[bool] = False  # has b a level in common, as labels of a view are rare or frequent alike?
     ordered: ClassVar[bool] = True  # is there a lowest and a highest of what can be observed, and so quantiles?
 
     def row_target(self, target: Any, observed: np.ndarray | None) -> Any:
@@ -147,8 +147,8 @@ class Likelihood(ABC):
     def infer_own_rows(
         self, target: np.ndarray, x: np.ndarray, y: np.ndarray, gain: np.ndarray, w: np.ndarray, seen: np.ndarray | None
     ) -> RowUpdate | None:
-        """The same where each row has a gain, (n, D, K), hence the precision I − gain wᵀ; 0 but for the rows that are
-        `seen`, None for all. Where it is not compiled there is none.
+        """The same, compiled, where each row has a gain of its own, (n, D, K), and so the precision I − gain wᵀ of its
+        cells. `seen` are the places of the rows to infer, None: all; others become 0. None where it is not compiled.
         """
         return None
 
