@@ -90,7 +90,7 @@ def test_bound_never_falls(problem: Problem) -> None:
             R, _ = best_rotation(posterior, stats, spec)
             posterior, stats = rotate(posterior, stats, spec, R)
             before = check_rise(before, posterior, stats, spec, "rotation")
-        state = prune(State(posterior, local, stats, before), FitOptions().prune_tol)
+        state = prune(State(posterior, local, stats, before), FitOptions(), spec)
         posterior, before = state.posterior, state.bound
 
 

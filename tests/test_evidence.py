@@ -32,7 +32,7 @@ from sshiba.core.state import Posterior
 from sshiba.core.w_moments import feature_gamma
 from sshiba.data.sampling import Sample
 from sshiba.engines import Rows
-from sshiba.fitting import loop
+from sshiba.fitting import loop, size
 from sshiba.fitting.budget import Budget, FitOptions
 from sshiba.fitting.loop import Fit
 from sshiba.fitting.restarts import Restarts, best_place
@@ -321,7 +321,7 @@ def test_a_factor_that_was_born_and_went_is_not_born_again(monkeypatch: pytest.M
         faint = random_posterior(rows.spec, 1, rows.groups, np.random.default_rng(0))
         return Outcome(State(state.posterior.add_factors(faint, 1e-6), state.local))
 
-    monkeypatch.setattr(loop, "try_other_size", bear)
+    monkeypatch.setattr(size, "try_other_size", bear)
     options = FitOptions(max_iter=500, tol=1e-3, prune_tol=0.01)
     fit = loop.run(problem.rows, loop.StartingPoint(state.posterior, 5), options)
     assert fit.converged
@@ -342,7 +342,7 @@ def test_a_trial_that_lacked_much_waits_for_the_end(
         trials.append(settled)
         return Outcome(None, lacked)
 
-    monkeypatch.setattr(loop, "try_other_size", lose)
+    monkeypatch.setattr(size, "try_other_size", lose)
     start = random_posterior(problem.spec, 5, problem.rows.groups, np.random.default_rng(0))
     assert loop.run(problem.rows, loop.StartingPoint(start, 5), FitOptions(tol=1e-5, rotate=False)).converged
     assert trials[-1]

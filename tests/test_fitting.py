@@ -178,7 +178,7 @@ def test_the_weakest_factor_is_the_one_the_likelihood_misses_least() -> None:
 
 
 def test_a_factor_that_fades_below_its_cost_goes_and_others_stay(problem: Problem) -> None:
-    """Only where that is asked for; what a sweep says of fading is what its nats say, rotations aside."""
+    """Only where trials are decided by the bound; what a sweep says of fading is what its nats say, rotations aside."""
     first = sweep(problem.rows, State(problem.posterior, problem.rows.start(problem.posterior)), rotating=False)
     second = sweep(problem.rows, first, rotating=False)
     assert first.fading is None
@@ -187,10 +187,13 @@ def test_a_factor_that_fades_below_its_cost_goes_and_others_stay(problem: Proble
     cost = IDLE_COST * 2
     nats, fading = np.array([0.9, 0.9, 1.1, 1.1, 50.0]) * cost, np.array([True, False, True, False, True])
     state = replace(second, nats=nats, fading=fading)
-    fewer = prune(state, 1e-6, drop_fading=True)
+    by_bound = problem.rows.spec
+    by_evidence = replace(by_bound, views=by_bound.views[:1])  # without the labels
+    fewer = prune(state, FitOptions(), by_bound)
     assert fewer.posterior.n_components == 4
     np.testing.assert_array_equal(fewer.nats, nats[1:])
-    assert prune(state, 1e-6) is state
+    assert prune(state, FitOptions(), by_evidence) is state
+    assert prune(state, FitOptions(trials=False), by_bound) is state
 
 
 @pytest.mark.parametrize("in_turn", [False, True])

@@ -16,7 +16,7 @@ from scipy.stats import norm
 from sklearn.exceptions import ConvergenceWarning
 
 from sshiba import SSHIBA
-from sshiba.core import latent_step, latent_view, local_step, row_leaps
+from sshiba.core import latent_step, latent_view, local_step, newton_rows
 from sshiba.core.bound import elbo, rows_bound
 from sshiba.core.devices import HOST
 from sshiba.core.likelihoods import Poisson, probit
@@ -192,35 +192,37 @@ def certain(problem: Problem, tau: float, scale: float) -> Problem:
 
 
 @pytest.mark.parametrize("holes", ["none", "cells"])
-def test_rows_of_counts_leap_to_where_coordinate_ascent_creeps(holes: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_newton_takes_rows_of_counts_to_where_coordinate_ascent_creeps(
+    holes: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """Beside other views and with weights; the bound never falls, and a few steps end as high as very many."""
     views = [Real(), Count(), Count(weight=2.0), Count(weight=0.5), Binary()]
     problem = make_problem(views, [3, 8, 5, 4, 4], ["none", holes, holes, "rows", holes], n=12)
     problem, paths = certain(problem, 20.0, 1.0), []
     rows = problem.rows
-    for leaps, n_steps in ((True, 10), (False, 150)):
-        monkeypatch.setattr(Poisson, "leaps", leaps)
+    for newton, n_steps in ((True, 10), (False, 150)):
+        monkeypatch.setattr(Poisson, "found_with_z", newton)
         local, path = rows.start(problem.posterior), []
         for _ in range(n_steps):
             local, stats = rows.step(problem.posterior, local)
             path.append(sum(elbo(problem.posterior, stats, problem.spec).values()))
         assert np.diff(path).min() > -1e-8
         paths.append(path)
-    leaping, creeping = paths
-    assert creeping[9] + 0.03 < leaping[9] == pytest.approx(creeping[-1], abs=1e-3)
+    fast, creeping = paths
+    assert creeping[9] + 0.03 < fast[9] == pytest.approx(creeping[-1], abs=1e-3)
 
 
 @pytest.mark.parametrize("far", [0.0, -6.0])
-def test_a_leap_raises_the_bound_of_each_row_or_is_not_made(far: float, monkeypatch: pytest.MonkeyPatch) -> None:
-    """What leaps are said to gain is what the bound gains by them; from far off those of some rows lead astray."""
+def test_a_newton_step_raises_the_bound_of_each_row_or_is_not_made(far: float, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What steps are said to gain is what the bound gains by them; from far off those of some rows lead astray."""
     problem = certain(make_problem([Count(weight=1.5)], [6], ["cells"], n=12), 30.0, 3.0)
     local = problem.rows.start(problem.posterior)
     local = replace(local, x=tuple(tuple(replace(q, mean=q.mean + far * (q.mean != 0)) for q in x) for x in local.x))
     gains: list[np.ndarray] = []
-    rise = row_leaps._rise
-    monkeypatch.setattr(row_leaps, "_rise", lambda *given: gains.append(rise(*given)) or gains[-1])
+    rise = newton_rows._rise
+    monkeypatch.setattr(newton_rows, "_rise", lambda *given: gains.append(rise(*given)) or gains[-1])
     _, ahead = problem.rows.step(problem.posterior, local)
-    monkeypatch.setattr(row_leaps, "_rise", lambda *given: rise(*given) - np.inf)
+    monkeypatch.setattr(newton_rows, "_rise", lambda *given: rise(*given) - np.inf)
     _, plain = problem.rows.step(problem.posterior, local)
     bounds = [sum(elbo(problem.posterior, stats, problem.spec).values()) for stats in (ahead, plain)]
     assert (gains[0] < 0).any() == (far < 0)

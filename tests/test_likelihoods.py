@@ -21,6 +21,7 @@ from sshiba.core.likelihoods import (
     MultinomialProbit,
     Poisson,
     PredictiveX,
+    RowCells,
     Threshold,
     ThresholdTogether,
     interval,
@@ -38,6 +39,7 @@ from sshiba.core.likelihoods.probit_integrals import (
     compiled,
     probit_moments,
 )
+from sshiba.core.likelihoods.yes_no import YesNo
 from sshiba.data.types import VIEW_TYPES
 
 
@@ -49,6 +51,11 @@ def test_no_likelihood_escapes_the_list() -> None:
     known = {Censored, Gaussian, Interval, Logistic, MultinomialProbit, Poisson, Threshold, ThresholdTogether}
     assert every_likelihood() == known
     assert {type(view().likelihood(coding_of(view(), 3))) for view in VIEW_TYPES.values()} <= known
+
+
+def test_a_binary_likelihood_is_three_functions() -> None:
+    """As CONTRIBUTING says."""
+    assert YesNo.__abstractmethods__ == {"infer_x", "predict", "draw"}
 
 
 # ------------------------------------------------------------------------------------------------- categorical
@@ -275,8 +282,8 @@ def test_rows_of_classes_among_others_are_nearly_exact(n_classes: int) -> None:
     eta, t, x = rng.standard_normal(n_classes), np.array([1]), np.zeros((1, n_classes))
     leverage = np.eye(n_classes)[None] - P
     for _ in range(300):
-        cells = t, x, x + eta - x @ P, None
-        found = MultinomialProbit().infer_rows(*cells, leverage, None, np.ones(1), 1.0, each=True)
+        cells = RowCells(t, x, x + eta - x @ P, None, leverage, None, np.ones(1), 1.0)
+        found = MultinomialProbit().infer_rows(cells, each=True)
         x = found.mean
     reached = found.bound[0] - 0.5 * np.trace(P @ (found.cov[0] + np.outer(x, x))) + eta @ x[0]
     plain = np.zeros((1, n_classes))

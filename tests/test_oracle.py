@@ -55,9 +55,9 @@ CASES = {
 
 
 @pytest.fixture(autouse=True)
-def without_leaps(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Counts take plain steps; leaps have witnesses of their own, in test_latent_step.py and test_start.py."""
-    monkeypatch.setattr(Poisson, "leaps", False)
+def without_newton(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Counts take plain steps; those of Newton's method have witnesses in test_latent_step.py and test_start.py."""
+    monkeypatch.setattr(Poisson, "found_with_z", False)
 
 
 def test_no_likelihood_escapes_the_list() -> None:

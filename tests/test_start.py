@@ -192,19 +192,19 @@ def test_leaps_of_weights_and_noise_are_steps_of_newtons_method(noise: str) -> N
     assert moves[-1] < 1e-6 < 0.01 < moves[0]
 
 
-def test_leaps_end_a_fit_to_sparse_counts_sooner_and_no_lower(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_newton_steps_of_rows_end_a_fit_to_sparse_counts_sooner_and_no_lower(monkeypatch: pytest.MonkeyPatch) -> None:
     problem = make_problem([Count()], [60], ["none"], n=80, n_components=3)
     rng = np.random.default_rng(0)
     rate = np.exp(rng.standard_normal((80, 2)) @ rng.standard_normal((2, 60)) - 2.0)
     problem = replace(problem, data=[replace(problem.data[0], target=rng.poisson(rate).astype(float))])
     fits = []
-    for leaps in (True, False):
-        monkeypatch.setattr(Poisson, "leaps", leaps)
+    for newton in (True, False):
+        monkeypatch.setattr(Poisson, "found_with_z", newton)
         fits.append(run(problem.rows, StartingPoint(problem.posterior, 3), FitOptions(tol=1e-5, trials=False)))
-    leaping, creeping = fits
-    assert all(b >= a - 1e-7 for a, b in pairwise(leaping.path[-20:]))
-    assert leaping.state.bound > creeping.state.bound - 0.01
-    assert leaping.n_sweeps < 0.7 * creeping.n_sweeps
+    fast, creeping = fits
+    assert all(b >= a - 1e-7 for a, b in pairwise(fast.path[-20:]))
+    assert fast.state.bound > creeping.state.bound - 0.01
+    assert fast.n_sweeps < 0.7 * creeping.n_sweeps
 
 
 RARE = 0.01  # of the rows have another level than the lowest, in one column

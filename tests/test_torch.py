@@ -85,7 +85,7 @@ def test_everything_stays_where_the_rows_are(holes: str, missing: str, monkeypat
     The only thing that is read back is which features are to be updated one by one.
     """
     monkeypatch.setattr(LatentView, "one_by_one", (0,))
-    monkeypatch.setattr("sshiba.core.local_step.crowded_features", lambda message, cov: (0,))
+    monkeypatch.setattr("sshiba.core.local_step.features_one_by_one", lambda message, cov: (0,))
     problem = make("all", holes, missing)
     messages = make_messages(problem.posterior, problem.spec, problem.rows.groups)
     messages, block = (to_torch(value, device="meta") for value in (messages, problem.rows.blocks[-1]))

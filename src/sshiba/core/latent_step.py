@@ -37,9 +37,9 @@ from .arrays import (
 )
 from .blocks import Block, LocalX, RowView
 from .latent_view import LatentView, seen_only
-from .likelihoods import RowUpdate, XUpdate
+from .likelihoods import RowCells, RowUpdate, XUpdate
 from .messages import Message, Messages
-from .row_leaps import leap, moved_by
+from .newton_rows import find_with_z, moved_by
 from .state import Array, LatentX, Slopes
 
 
@@ -119,9 +119,10 @@ def start_x(block: Block, messages: Messages) -> LocalX:
 
 @dataclass(frozen=True)
 class LatentStep:
-    """A new q(x), and the covariances of one copy of what z follows: between cells none, but their variances.
+    """A new q(x) of a view, and its spread, which z follows: `var` of cells that have a q(x) each, `cov` of rows whose
+    cells are inferred together. Where a cell counts as several copies, the spread is that of one.
 
-    Of views that leap also `slope`, `drift` and `pull` of their cells, as `XUpdate` has them.
+    Where the likelihood tells them, also `slope`, `drift` and `pull` of the cells, as `XUpdate` has them.
     """
 
     x: LatentX
@@ -135,14 +136,14 @@ class LatentStep:
 def step_x(views: Sequence[LatentView], y: Sequence[Array], each: bool) -> list[LatentStep]:
     """q(x) of all latent views from their predictors at the present <z>.
 
-    First the views that leap, then the cells that may go together, then those that may not, then the views of classes;
-    each is told what changed before. Those that take turns do so from the strongest on, whatever the order of columns
-    and views. `each`: covariances of classes for each row, or their sum.
+    First the views that are found with z, then the cells that may go together, then those that may not, then the views
+    of classes; each is told what changed before. Those that take turns do so from the strongest on, whatever the order
+    of columns and views. `each`: covariances of classes for each row, or their sum.
     """
-    leaped = leap({i: view for i, view in enumerate(views) if view.leaps}, y)
-    others = [i for i, view in enumerate(views) if view.rows.present and i not in leaped]
-    if leaped and others:
-        moved_z = moved_by(dict(enumerate(views)), leaped)
+    with_z = find_with_z({i: view for i, view in enumerate(views) if view.found_with_z}, y)
+    others = [i for i, view in enumerate(views) if view.rows.present and i not in with_z]
+    if with_z and others:
+        moved_z = moved_by(dict(enumerate(views)), with_z)
         y = [own + moved_z @ view.message.w_mean.T for view, own in zip(views, y)]
     cells = {i: _infer_cells(views[i], y[i], slice(None)) for i in others if views[i].by_cell}
     waiting = [(i, d) for i in cells for d in views[i].one_by_one]
@@ -151,7 +152,7 @@ def step_x(views: Sequence[LatentView], y: Sequence[Array], each: bool) -> list[
     moved: Array = 0.0
     if waiting or (classes and cells):
         moved = _update_one_by_one(views, y, cells, waiting)
-    found = {i: _finish_cells(views[i], update) for i, update in (cells | leaped).items()}
+    found = {i: _finish_cells(views[i], update) for i, update in (cells | with_z).items()}
     for i in classes:
         view = views[i]
         predictor = y[i] if isinstance(moved, float) else y[i] + moved @ view.message.w_mean.T
@@ -216,9 +217,10 @@ def _infer_rows_of_arrays(view: LatentView, y: Array, each: bool) -> RowUpdate:
     r, n_features, n_components = gain.shape
     flat = xp.reshape(gain, (r * n_features, n_components))  # one product is faster than one for each row
     leverage = xp.reshape(flat @ message.w_mean.T, (r, n_features, n_features))
-    cells = some(rows.target), some(view.x.mean), some(y), None if view.x.xi is None else some(view.x.xi)
+    xi = None if view.x.xi is None else some(view.x.xi)
     seen = None if view.seen is None or rows.seen is not None else view.seen
-    found = message.likelihood.infer_rows(*cells, leverage, seen, message.tau, message.weight, each or own)
+    cells = RowCells(some(rows.target), some(view.x.mean), some(y), xi, leverage, seen, message.tau, message.weight)
+    found = message.likelihood.infer_rows(cells, each or own)
     if rows.seen is None:
         return found
     mean, cov, xi = (
@@ -278,7 +280,7 @@ def compiled() -> ModuleType | None:
 
 
 def sum_slopes(view: LatentView, step: LatentStep, z: Array) -> Slopes | None:
-    """What the cells of a view that leaps say about how <x> would follow its globals."""
+    """How <x> would follow the globals of the view, summed over rows; None where its cells do not tell it."""
     if step.slope is None or step.drift is None:
         return None
     xp = array_namespace(z)

@@ -1,4 +1,4 @@
-"""A latent view of some rows, and how z follows its x: what `latent_step.py` and `row_leaps.py` share."""
+"""A latent view of some rows, and how z follows its x: what `latent_step.py` and `newton_rows.py` share."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ class LatentView:
     cov: Array  # (r, K, K): of z given x
     gain: Array  # (r, D, K): how <z> moves with <x>
     seen: Array | None  # (r, D) of bool, None where all cells are
-    crowded: tuple[int, ...] | None = None  # what `one_by_one` is, where rows share a gain
+    known_one_by_one: tuple[int, ...] | None = None  # `one_by_one`, where rows share a gain: found once for all
 
     @property
     def by_cell(self) -> bool:
@@ -34,8 +34,9 @@ class LatentView:
         return not self.message.likelihood.joint
 
     @property
-    def leaps(self) -> bool:
-        return self.message.likelihood.leaps and self.rows.present
+    def found_with_z(self) -> bool:
+        """Is its q(x) found together with z?"""
+        return self.message.likelihood.found_with_z and self.rows.present
 
     @cached_property
     def leverage(self) -> Array:
@@ -56,7 +57,8 @@ class LatentView:
     @property
     def one_by_one(self) -> tuple[int, ...]:
         """The features that have such cells."""
-        return marked_columns(self.alone, self.message) if self.crowded is None else self.crowded
+        known = self.known_one_by_one
+        return marked_columns(self.alone, self.message) if known is None else known
 
     def predictor(self, z: Array) -> Array:
         return add_product(self.message.b_mean, z, self.message.w_mean.T)
@@ -66,12 +68,14 @@ class LatentView:
         return step @ self.gain[0, ...] if self.gain.shape[0] == 1 else (step[:, None, :] @ self.gain)[:, 0, :]
 
 
-def latent_view(rows: RowView, message: Message, x: LatentX, cov: Array, crowded: tuple[int, ...] | None) -> LatentView:
-    """`cov` is that of z given x, (r, K, K)."""
+def latent_view(
+    rows: RowView, message: Message, x: LatentX, cov: Array, one_by_one: tuple[int, ...] | None
+) -> LatentView:
+    """`cov` is that of z given x, (r, K, K); `one_by_one` is None where it is not known yet."""
     seen = None if rows.complete else take_columns(rows.observed, rows.groups.index)
     target = message.likelihood.opened(rows.target)
     rows = rows if target is rows.target else replace(rows, target=target)
-    return LatentView(rows, message, x, cov, times_symmetric(message.loading, cov), seen, crowded)
+    return LatentView(rows, message, x, cov, times_symmetric(message.loading, cov), seen, one_by_one)
 
 
 def leverage_of(message: Message, gain: Array) -> Array:
@@ -79,7 +83,7 @@ def leverage_of(message: Message, gain: Array) -> Array:
     return array_namespace(gain).vecdot(gain, message.w_mean) / message.copies
 
 
-def crowded_features(message: Message, cov: Array) -> tuple[int, ...]:
+def features_one_by_one(message: Message, cov: Array) -> tuple[int, ...]:
     """The features whose cells must not be updated with others, by the one covariance of z that all rows share.
 
     Best asked on the host: a device must end all work that waits before it answers.

@@ -16,7 +16,7 @@ from array_api_compat import is_numpy_array
 from .arrays import add_outer, add_product, array_namespace, cross_product, eye, inverse_positive, sum_of_rows, zeros
 from .blocks import Block, LocalX, RowView, as_float, join_x, latent_x, rows_of_x
 from .latent_step import LatentStep, add_sums, added_zz, step_x, sum_slopes, update_x
-from .latent_view import LatentView, crowded_features, latent_view, predictors_of_shared
+from .latent_view import LatentView, features_one_by_one, latent_view, predictors_of_shared
 from .messages import Messages
 from .state import Array, GroupStats, Slopes, Stats, ViewStats, add_slopes
 from .threads import in_threads
@@ -36,7 +36,7 @@ class ZGivenX:
     cov: Array  # (r, K, K)
     logdet: Array  # (r,): log|Σ_n|
     offset: Array  # (r, K): Σ w_m tau_d <b_d> <w_d>, what b takes away from the evidence
-    crowded: tuple[tuple[int, ...] | None, ...]  # of each view, where rows share Σ: see `crowded_features`
+    one_by_one: tuple[tuple[int, ...] | None, ...]  # of each view, where rows share Σ: see `features_one_by_one`
     evidence: Array = None  # (n or r, K): Σ w_m tau_d x <w_d> of static views, less the offset; times a shared Σ
 
 
@@ -49,8 +49,8 @@ def z_covariance(observed: Array, messages: Messages) -> ZGivenX:
     precision = add_product(xp.reshape(eye(k, messages.ww), (1, k * k)), seen, messages.ww)
     cov, logdet = inverse_positive(xp.reshape(precision, (seen.shape[0], k, k)))
     shared = seen.shape[0] == 1
-    crowded = (crowded_features(m, cov) if shared and m.likelihood.latent else None for m in messages.views)
-    return ZGivenX(cov, logdet, seen @ messages.offset, tuple(crowded))
+    one_by_one = (features_one_by_one(m, cov) if shared and m.likelihood.latent else None for m in messages.views)
+    return ZGivenX(cov, logdet, seen @ messages.offset, tuple(one_by_one))
 
 
 def prepare_z(block: Block, messages: Messages, known: ZGivenX | None = None) -> ZGivenX:
@@ -107,7 +107,7 @@ def follow_x(block: Block, x: LocalX, known: ZGivenX, messages: Messages, each: 
     """q(x) of the latent views, and the spread of x that z follows; `each` as for `step_x`."""
     places = [i for i, q in enumerate(x) if q is not None]
     views = [
-        latent_view(block.views[i], messages.views[i], latent_x(x, i), known.cov, known.crowded[i]) for i in places
+        latent_view(block.views[i], messages.views[i], latent_x(x, i), known.cov, known.one_by_one[i]) for i in places
     ]
     if block.shared:
         y = predictors_of_shared(views, known.evidence)

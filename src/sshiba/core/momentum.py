@@ -25,9 +25,11 @@ from .w_moments import feature_gamma
 LARGEST = 0.99  # share of the last step that is taken once more
 MOST_PLAIN = 5.0  # sweeps that one with momentum counts for, at most, where a fit decides whether it still rises
 FARTHEST = 1.0  # that a leap moves the predictors of a feature, in the root mean square over rows
-MOST_FOLLOWED, LONGEST_OF_SCALE = 0.99, (0.5, 1.0, 1.0)  # share of a step that comes of x following; a, b, log tau
+MOST_FOLLOWED = 0.99  # of a step of the scale: the largest share that counts as x following
+LONGEST_OF_SCALE = (0.5, 1.0, 1.0)  # the longest steps of a, b and log tau
 SMALLEST = 1e-12  # Σ<f²> of a feature
-MOST_OF_TAU, LONGEST_OF_TAU = 0.98, 1.0  # d log tau/d log tau of its update, at most; a step of log tau
+MOST_OF_TAU = 0.98  # how far the next log tau follows the present one, at most
+LONGEST_OF_TAU = 1.0  # the longest step of log tau
 
 
 class Point(NamedTuple):
@@ -78,8 +80,8 @@ def extrapolate(posterior: Posterior, reached: Point, past: Point | None, n_ahea
 
 
 def reached_by(stats: Stats, before: Posterior, after: Posterior, spec: ModelSpec) -> Point:
-    """Where a sweep has brought the globals, from `before`, where its statistics were taken, to `after`; views that
-    leap go farther.
+    """Where a sweep has brought the globals, from `before`, where its statistics were taken, to `after`; those of views
+    with slopes leap, and get farther.
     """
     found = []
     for own, old, new, view_spec in zip(stats.views, before.views, after.views, spec.views):

@@ -281,7 +281,7 @@ class Slopes:
 
     pairs: Array  # (D, (K + 1)(K + 2)/2): Σ d<x>/dy of each pair of (<z>, 1), in the order of `pairs_of`
     drift: Array  # (D,): Σ d E(x − y)²/d log tau
-    pulls: Array | None = None  # (D, 2): Σ d<x>/d log tau (f, 1), f = <w>·<z>; then pairs, (D, 3), are those of (f, 1)
+    pulls: Array | None = None  # (D, 2): Σ d<x>/d log tau (f, 1), f = <w>·<z>; with them `pairs`, (D, 3), are of (f, 1)
 
 
 def add_slopes(a: Slopes | None, b: Slopes | None) -> Slopes | None:
@@ -304,7 +304,7 @@ class ViewStats:
     xx: Array  # (D,): Σ<x²>
     bound: Array  # (): Σ E[log p(t|x)] + H[q(x)]
     groups: ColumnGroups
-    slopes: Slopes | None = None  # of views that leap
+    slopes: Slopes | None = None  # of views whose globals leap
 
     def __add__(self, other: ViewStats) -> ViewStats:
         names = [f.name for f in fields(self) if f.name not in ("groups", "slopes")]

@@ -57,7 +57,7 @@ def let_others_set() -> None:
 
 
 _one_thread = _OneThread()
-_own = threading.local()  # of a thread: `shares`, is it one of several with one job? `threads` that it keeps
+_own = threading.local()  # of a thread: `shares`, is it one of several at one job? `threads`, which it keeps for chunks
 
 
 @contextmanager

@@ -11,7 +11,7 @@ from .spec import ModelSpec
 
 GRAM_SHARE = 60  # sweeps that share the one pass in which XᵀX is taken
 FEW_MASKS = 3  # with more of them rows have covariances of their own
-PER_CELL, PER_CLASS = 3, 6  # products of K² with a covariance each: a class also has its integrals
+PER_CELL, PER_CLASS = 3, 6  # times K² for a latent cell of a row with its own covariance; a class also has integrals
 
 
 def n_operations(data: Sequence[CodedView], spec: ModelSpec, n_components: int) -> float:

@@ -201,7 +201,7 @@ def _latent_pass(
             predictors = [y[:, a:b] for a, b in pairwise(edges)]
             if follow:
                 views = [
-                    latent_view(block.views[i], messages.views[i], latent_x(old, i), known.cov, known.crowded[i])
+                    latent_view(block.views[i], messages.views[i], latent_x(old, i), known.cov, known.one_by_one[i])
                     for i in latent
                 ]
                 steps = step_x(views, predictors, each=False)

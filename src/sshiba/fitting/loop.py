@@ -8,19 +8,18 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from ..core.evidence import is_derived, log_evidence
+from ..core.evidence import log_evidence
 from ..core.momentum import plain_sweeps
 from ..core.scratch import RowsLostError
 from ..core.state import Posterior
 from ..engines.protocol import SETTLING, Rows
 from .budget import Budget, FitOptions
-from .size import prune, try_other_size
+from .size import Trials, prune
 from .sweep import State, sweep
 
 HOLD_X = 10  # sweeps in which W learns from the first, confident q(x)
-WARM_UP = 20  # plain sweeps before the first rotation; earlier ones prune too much
-FIRST_TRIAL = 1000.0  # times tol: the rise per sweep at which a smaller model is first tried
-NEARLY = 5  # the same where the globals are those of another fit, and will move
+WARM_UP = 20  # plain sweeps before the first rotation, and the first trial; earlier rotations prune too much
+NEARLY = 5  # of a start from similar rows: sweeps before the first trial, and rounds for q(x), as the globals will move
 LONGEST_WAIT = 16  # sweeps between two rotations
 WORTHWHILE = 0.1  # of the rise of a sweep: a rotation that gains less is done more rarely
 
@@ -42,10 +41,9 @@ def run(
     budget = Budget(options, start.n_sweeps, stop_requests)
     state, path, converged = first_state(rows, start), list(start.path), False
     whole = state  # the last one with statistics
-    rotations = Schedule(options.rotate, 1 if start.is_near else max(WARM_UP, start.n_sweeps) + 1)
     n_held, n_warm_up = (0, NEARLY) if start.is_near else (HOLD_X, WARM_UP)
-    patience, grown_to, hopeless_below = FIRST_TRIAL, 0, -np.inf
-    drop_fading = options.trials and not is_derived(rows.spec)  # else a factor that fades may be worth it
+    rotations = Schedule(options.rotate, 1 if start.is_near else max(WARM_UP, start.n_sweeps) + 1)
+    trials = Trials(rows, options, budget, start.n_components, n_warm_up)
 
     def so_far(interrupted: bool = False) -> Fit:
         path.extend(path[-1:] * (budget.n_sweeps - len(path)))  # a trial that was cut short
@@ -60,30 +58,15 @@ def run(
             pace = rise / plain_sweeps(new.n_ahead)
             rotations.learn(budget.n_sweeps, new.gain, rise, stalled=pace < options.tol)
             path.append(new.bound)
-            whole, state = new, prune(new, options.prune_tol, drop_fading)
+            whole, state = new, prune(new, options, rows.spec)
             if callback is not None:
                 callback(Progress(budget.n_sweeps, new.bound, rise, state.posterior.n_components, budget.seconds))
             due = time.perf_counter() - paused > options.pause
             if on_pause is not None and due and state.stats is not None:
                 on_pause(with_evidence(rows, so_far(interrupted=True)))
                 paused = time.perf_counter()
-            slow = pace < patience * options.tol and budget.n_sweeps > n_warm_up and rotating == options.rotate
-            settled = pace < options.tol
-            # A bound that rose by less than the last trial lacked will not let another one win.
-            hopeful = settled or state.bound >= hopeless_below
-            if slow and hopeful and state.stats is not None:  # else factors were pruned, and the bound is not known
-                size = state.posterior.n_components
-                most = size if size < grown_to else start.n_components  # one that came and went is not tried again
-                other, lacked = try_other_size(rows, state, options, budget, settled, most)
-                if other is not None:
-                    state = other
-                    if state.posterior.n_components > size:
-                        grown_to = state.posterior.n_components
-                elif not budget.exhausted:  # else the trial was cut short, and says nothing
-                    converged = settled
-                    patience = max(1.0, min(patience, pace / max(options.tol, 1e-300)) / 10)
-                hopeless_below = state.bound + lacked
-                path += [state.bound] * (budget.n_sweeps - len(path))
+            state, converged = trials.after_sweep(state, pace)
+            path += [state.bound] * (budget.n_sweeps - len(path))  # the sweeps of a trial
         return replace(with_evidence(rows, so_far()), interrupted=bool(stop_requests))
     except KeyboardInterrupt:
         if len(path) == len(start.path):  # nothing was done yet that could be kept

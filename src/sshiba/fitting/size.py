@@ -9,29 +9,34 @@ from typing import NamedTuple
 
 import numpy as np
 
-from ..core.evidence import log_evidence
+from ..core.evidence import is_derived, log_evidence
 from ..core.explained import gained_nats, largest_share
+from ..core.spec import ModelSpec
 from ..core.start import random_factors
 from ..engines.protocol import Rows
 from .budget import Budget, FitOptions
 from .sweep import State, sweep
 
+FIRST_TRIAL = 1000.0  # times tol: the rise per sweep at which a smaller model is first tried
 TRIAL_SWEEPS = 10  # what a model with a factor less gets to show that it is better
 BIRTH_SWEEPS = 20  # the same for a factor more
-CANDIDATES, NEAR = 3, 2.0  # weakest factors, each left out for trial at convergence; of what the weakest one adds
+CANDIDATES = 3  # weakest factors, each of which is left out for trial at convergence
+NEAR = 2.0  # times what the weakest factor adds: one that adds more is no candidate
 IDLE_COST = 2.0  # nats a view: at least that much a factor costs that does nothing, by its alpha
 BIRTH_SCALE = 0.3  # of the random weights of a start
 
 
-def prune(state: State, prune_tol: float, drop_fading: bool = False) -> State:
+def prune(state: State, options: FitOptions, spec: ModelSpec) -> State:
     """Drop the factors that explain less than `prune_tol` of every view. The bound starts anew: the model changed.
 
-    With `drop_fading` also those that fade and already add less than they cost: some more sweeps, the longest ones of a
-    fit, would end with them gone. One that adds as little but grows stays.
+    Where trials are wanted and the bound decides them, also those that fade and already add less than they cost: some
+    more sweeps, the longest ones of a fit, would end with them gone. One that adds as little but grows stays. (Where
+    the log evidence decides, one that fades may be worth it.)
     """
     if state.stats is None:
         return state
-    used = largest_share(state.posterior, state.stats) > prune_tol
+    used = largest_share(state.posterior, state.stats) > options.prune_tol
+    drop_fading = options.trials and not is_derived(spec)
     if drop_fading and state.nats is not None and state.fading is not None:
         used &= ~state.fading | (state.nats > IDLE_COST * len(state.posterior.views))
     return state if used.all() else keep_factors(state, np.flatnonzero(used))
@@ -45,6 +50,50 @@ def keep_factors(state: State, keep: np.ndarray) -> State:
     """
     nats = None if state.nats is None else state.nats[keep]
     return State(state.posterior.select_factors(keep), state.local, nats=nats)
+
+
+class Trials:
+    """When models with a factor less or more are tried, and whether a fit has converged.
+
+    A trial takes sweeps, so the bound must rise slowly first. After a trial that failed it must rise ten times as
+    slowly, and must have risen by what that trial lacked: else another one would not win either. At convergence there
+    is one anyway.
+    """
+
+    def __init__(self, rows: Rows, options: FitOptions, budget: Budget, most: int, n_warm_up: int) -> None:
+        """`most` factors may be in the model; for `n_warm_up` sweeps there is no trial."""
+        self.rows, self.options, self.budget, self.most, self.n_warm_up = rows, options, budget, most, n_warm_up
+        self.patience = FIRST_TRIAL  # times tol: a rise per sweep below it is slow
+        self.grown_to = 0  # how many factors there were when one was added last
+        self.hopeless_below = -np.inf  # the bound from which on another trial may win
+
+    def after_sweep(self, state: State, pace: float) -> tuple[State, bool]:
+        """The model of a trial, if one is due and wins, else the same state; and whether the fit has converged.
+
+        `pace` is the rise of the bound in a plain sweep. A fit has converged where it is below `tol` and no trial wins.
+        """
+        settled = pace < self.options.tol
+        if not self._due(state, pace, settled):
+            return state, False
+        size, converged = state.posterior.n_components, False
+        most = size if size < self.grown_to else self.most  # one that came and went is not tried again
+        better, lacked = try_other_size(self.rows, state, self.options, self.budget, settled, most)
+        if better is not None:
+            state = better
+            if state.posterior.n_components > size:
+                self.grown_to = state.posterior.n_components
+        elif not self.budget.exhausted:  # else the trial was cut short, and says nothing
+            converged = settled
+            self.patience = max(1.0, min(self.patience, pace / max(self.options.tol, 1e-300)) / 10)
+        self.hopeless_below = state.bound + lacked
+        return state, converged
+
+    def _due(self, state: State, pace: float, settled: bool) -> bool:
+        """Not right after pruning, when the bound is not known, nor, if the fit rotates, after a sweep without that."""
+        rotated = state.gain is not None
+        ready = state.stats is not None and self.budget.n_sweeps > self.n_warm_up and rotated == self.options.rotate
+        slow = pace < self.patience * self.options.tol
+        return ready and slow and (settled or state.bound >= self.hopeless_below)
 
 
 class Outcome(NamedTuple):

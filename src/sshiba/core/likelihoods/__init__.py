@@ -3,7 +3,7 @@
 from .censored import Censored
 from .gaussian import Gaussian
 from .interval import Interval
-from .likelihood import Likelihood, PredictiveX, RowUpdate, Score, XUpdate
+from .likelihood import Likelihood, PredictiveX, RowCells, RowUpdate, Score, XUpdate
 from .logistic import Logistic
 from .poisson import Poisson
 from .probit import MultinomialProbit
@@ -18,6 +18,7 @@ __all__ = [
     "MultinomialProbit",
     "Poisson",
     "PredictiveX",
+    "RowCells",
     "RowUpdate",
     "Score",
     "Threshold",

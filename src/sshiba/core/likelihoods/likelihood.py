@@ -60,9 +60,9 @@ class XUpdate:
     """A new q(x), cell by cell, as if nothing were missing.
 
     `second` is E[x²]; `bound` holds E[log p(t|x)] + H[q(x)], per cell (n, D) or per row (n, 1);
-    `xi` is whatever the likelihood wants back at its next update. Of likelihoods that leap `slope` is d<x>/dy, and
-    `drift` d((<x> − y)² + free Var(x)) / d log tau. Of levels they are those with y and tau as given, and `pull` is
-    d<x>/d log tau.
+    `xi` is whatever the likelihood wants back at its next update. Some say how x follows the globals of their view, so
+    that these can leap (`momentum.py`). Of `follow_y` `slope` is d<x>/dy, and `drift` d((<x> − y)² + free Var(x)) /
+    d log tau. Of `infer_x` they are those with y and tau as given there and free = 1, and `pull` is d<x>/d log tau.
     """
 
     mean: Array
@@ -72,6 +72,20 @@ class XUpdate:
     slope: Array | None = None
     drift: Array | None = None
     pull: Array | None = None
+
+
+@dataclass(frozen=True)
+class RowCells:
+    """Rows whose cells are to be inferred together, at the present means of x."""
+
+    target: Array  # (n,) of classes, else (n, D)
+    x: Array  # (n, D): the present means
+    y: Array  # (n, D): the predictor there
+    xi: Array | None  # that of the last update, None at the start
+    leverage: Array  # (1 or n, D, D): how far y moves with x, on the diagonal with the cell's own
+    seen: Array | None  # (n, D) of bool: which cells there are; None: all
+    tau: Array  # (D,) or (1,)
+    weight: float  # of the view
 
 
 @dataclass(frozen=True)
@@ -97,11 +111,11 @@ class Likelihood(ABC):
     exact: ClassVar[bool] = True  # is each update of q(x) the best of its kind, so that the bound cannot fall?
     labels: ClassVar[bool] = True  # are its cells labels, or measurements of whatever kind?
     numbers: ClassVar[bool] = False  # is x in the units of what is measured, so that its errors are squared ones?
-    costly: ClassVar[bool] = False  # does q(x) of cells take longer than their products?
-    leaps: ClassVar[bool] = False  # has it `follow_y`, so that z of a row, and W, can be found by Newton's method?
+    costly: ClassVar[bool] = False  # does q(x) of a cell take longer than its share of matrix products?
+    found_with_z: ClassVar[bool] = False  # is q(x) found together with z of its row? Then it has `follow_y`
     keeps_few: ClassVar[bool] = False  # does the bound keep far fewer of its factors than predict best?
     needs_sharpness: ClassVar[bool] = False  # are its probabilities too cautious as the bound leaves them?
-    level_in_common: ClassVar[bool] = False  # is a label rarer, or more frequent, where the others of its view are?
+    level_in_common: ClassVar[bool] = False  # has b a level in common, as labels of a view are rare or frequent alike?
     ordered: ClassVar[bool] = True  # is there a lowest and a highest of what can be observed, and so quantiles?
 
     def row_target(self, target: Any, observed: np.ndarray | None) -> Any:
@@ -126,30 +140,15 @@ class Likelihood(ABC):
         """
         raise NotImplementedError
 
-    def infer_rows(
-        self,
-        target: Array,
-        x: Array,
-        y: Array,
-        xi: Array | None,
-        leverage: Array,
-        seen: Array | None,
-        tau: Array,
-        weight: float,
-        each: bool,
-    ) -> RowUpdate:
-        """q(x) of the cells of a row together, given the present means x, and y there.
-
-        `leverage` (r, D, D) is how far y moves with x, on the diagonal with the cell's own; `seen` (n, D) says which
-        cells there are, None: all; `weight` is that of the view. `each`: a covariance for each row, or their sum.
-        """
+    def infer_rows(self, cells: RowCells, each: bool) -> RowUpdate:
+        """q(x) of the cells of a row together. `each`: a covariance for each row, or their sum."""
         raise NotImplementedError
 
     def infer_own_rows(
         self, target: np.ndarray, x: np.ndarray, y: np.ndarray, gain: np.ndarray, w: np.ndarray, seen: np.ndarray | None
     ) -> RowUpdate | None:
-        """The same where each row has a gain, (n, D, K), hence the precision I − gain wᵀ; 0 but for the rows that are
-        `seen`, None for all. Where it is not compiled there is none.
+        """The same, compiled, where each row has a gain of its own, (n, D, K), and so the precision I − gain wᵀ of its
+        cells. `seen` are the places of the rows to infer, None: all; others become 0. None where it is not compiled.
         """
         return None
 
@@ -229,19 +228,3 @@ class Likelihood(ABC):
     def empty_target(self, n: int, width: int) -> np.ndarray:
         """The target of n rows of which nothing was observed."""
         return np.zeros((n, width))
-
-
-def yes_no_losses(target: np.ndarray, p: np.ndarray) -> np.ndarray:
-    """−log p of targets 0 / 1 that are 1 with probability p."""
-    return -np.log(np.maximum(np.where(target > 0.5, p, 1 - p), SMALLEST))
-
-
-def yes_no_quantile(p_yes: np.ndarray, p: float) -> np.ndarray:
-    """0 where no is at least so probable, else 1."""
-    return (1 - p_yes < p).astype(np.float64)
-
-
-def yes_no_interval(p_yes: np.ndarray, level: float) -> tuple[np.ndarray, np.ndarray]:
-    """One of 0 and 1 alone where it is probable enough, else from 0 to 1."""
-    sure = np.maximum(p_yes, 1 - p_yes) >= level
-    return (sure & (p_yes > 0.5)).astype(np.float64), (~sure | (p_yes > 0.5)).astype(np.float64)

@@ -7,27 +7,17 @@ from math import log, pi
 from typing import Any
 
 import numpy as np
-from scipy.special import expit, ndtri
+from scipy.special import expit
 
 from ..arrays import array_namespace, like, log_sigmoid
 from ..state import Array
-from .likelihood import (
-    CONFIDENT,
-    Likelihood,
-    PredictiveX,
-    Score,
-    XUpdate,
-    yes_no_interval,
-    yes_no_losses,
-    yes_no_quantile,
-)
+from .likelihood import PredictiveX, XUpdate
+from .yes_no import YesNo
 
 
 @dataclass(frozen=True)
-class Logistic(Likelihood):
-    """One yes/no for each feature."""
-
-    latent = True
+class Logistic(YesNo):
+    """Yes with the probability σ(x), σ(x) = 1/(1 + e^−x)."""
 
     def infer_x(self, target: Array, y: Array, tau: Array, xi: Array | None) -> XUpdate:
         """s = 1/(tau + 2λ(ξ)), μ = s(t − ½ + tau·y), ξ² = μ² + s (table 3; its mean omits tau on b)."""
@@ -41,27 +31,10 @@ class Logistic(Likelihood):
         bound = log_sigmoid(xi) + (t - 0.5) * mean - xi / 2 + 0.5 * (log(2 * pi) + 1 + xp.log(var))
         return XUpdate(mean, second, bound, xi)
 
-    def start_y(self, target: Array, zeros: Array) -> Array:
-        return CONFIDENT * (2 * array_namespace(zeros).astype(target, zeros.dtype) - 1)
-
     def predict(self, x: PredictiveX) -> tuple[Array, Array]:
         """p(t = 1) and its standard deviation as a 0/1 variable."""
         p = logistic_normal(x.mean, x.var)
         return p, array_namespace(p).sqrt(p * (1 - p))
-
-    def losses(self, target: np.ndarray, values: np.ndarray, std: np.ndarray) -> np.ndarray:
-        return yes_no_losses(target, values)
-
-    def decide(self, values: np.ndarray) -> np.ndarray:
-        return (values > 0.5).astype(np.float64)
-
-    def quantile(self, values: np.ndarray, std: np.ndarray, p: float, score: Score = ndtri) -> np.ndarray:
-        return yes_no_quantile(values, p)
-
-    def interval(
-        self, values: np.ndarray, std: np.ndarray, level: float, score: Score = ndtri
-    ) -> tuple[np.ndarray, np.ndarray]:
-        return yes_no_interval(values, level)
 
     def draw(self, x: np.ndarray, rng: np.random.Generator) -> np.ndarray:
         return (rng.random(x.shape) < expit(x)).astype(np.float64)

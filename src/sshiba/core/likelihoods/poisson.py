@@ -18,9 +18,10 @@ from ..state import Array
 from .likelihood import SMALLEST, Likelihood, PredictiveX, Score, XUpdate
 from .poisson_predictive import below, log_probability, moments, quantile
 
-MOST_STEPS, CLOSE = 40, 1e-6  # of Newton's method, which doubles the digits; 6 are enough but for cells told by others
+MOST_STEPS = 40  # of Newton's method; six are enough, but where other cells tell nearly all of a cell
+CLOSE = 1e-6  # a step of Newton's method that is the last: each doubles the digits
 SMALL_COUNT = 0.1  # is added to counts and rates at the start
-HALF = 0.5  # of a count, seen and expected: what is known of the size of a row before any of its cells
+HALF = 0.5  # of a count, added to what is seen in a row and to what is expected: the size 1 before any cell is seen
 
 
 @dataclass(frozen=True, eq=False)
@@ -76,7 +77,7 @@ class Poisson(Likelihood):
     latent = True
     labels = False
     costly = True
-    leaps = True
+    found_with_z = True
     keeps_few = True
 
     def row_target(self, target: Any, observed: np.ndarray | None) -> Counts:

@@ -9,7 +9,7 @@ import numpy as np
 
 from ..arrays import arange, array_namespace, eye
 from ..state import Array
-from .likelihood import CONFIDENT, SMALLEST, Likelihood, PredictiveX, RowUpdate, XUpdate
+from .likelihood import CONFIDENT, SMALLEST, Likelihood, PredictiveX, RowCells, RowUpdate, XUpdate
 from .probit_integrals import class_probabilities, compiled, few_class_probabilities, log_xi_and_step
 from .probit_rows import update_rows
 
@@ -40,18 +40,7 @@ class MultinomialProbit(Likelihood):
         bound = log_xi + 0.5 * (y.shape[1] * log(2 * pi) + quad)
         return XUpdate(mean, second, bound[:, None])
 
-    def infer_rows(
-        self,
-        target: Array,
-        x: Array,
-        y: Array,
-        xi: Array | None,
-        leverage: Array,
-        seen: Array | None,
-        tau: Array,
-        weight: float,
-        each: bool,
-    ) -> RowUpdate:
+    def infer_rows(self, cells: RowCells, each: bool) -> RowUpdate:
         """log p of what all other cells say is quadratic in x, with the gradient y − x at the present means. x = x⊥ + c
         1 with c their mean. The label says nothing about c, which stays normal given x⊥; q(x⊥) is N(m, I/p) cut to the
         cone, with one precision p for all directions.
@@ -61,8 +50,8 @@ class MultinomialProbit(Likelihood):
         the mean eigenvalue, and at least half of the largest (bounded by row sums, and by 1), so that the step in m
         does not go too far.
         """
-        precision = eye(y.shape[1], y) - leverage / max(1.0, weight)
-        return RowUpdate(*update_rows(target, x, y, precision, each))
+        precision = eye(cells.y.shape[1], cells.y) - cells.leverage / max(1.0, cells.weight)
+        return RowUpdate(*update_rows(cells.target, cells.x, cells.y, precision, each))
 
     def infer_own_rows(
         self, target: np.ndarray, x: np.ndarray, y: np.ndarray, gain: np.ndarray, w: np.ndarray, seen: np.ndarray | None

@@ -7,23 +7,13 @@ from math import log, pi
 from types import ModuleType
 
 import numpy as np
-from scipy.special import ndtri
 
 from ..arrays import array_namespace, cuda_kernels, log_ndtr
 from ..state import Array
-from .likelihood import (
-    CONFIDENT,
-    Likelihood,
-    PredictiveX,
-    RowUpdate,
-    Score,
-    XUpdate,
-    yes_no_interval,
-    yes_no_losses,
-    yes_no_quantile,
-)
+from .likelihood import Likelihood, PredictiveX, RowCells, RowUpdate, XUpdate
 from .probit_integrals import log_phi_and_rho
 from .threshold_rows import update_rows
+from .yes_no import YesNo
 
 
 def compiled() -> ModuleType | None:
@@ -36,10 +26,9 @@ def compiled() -> ModuleType | None:
 
 
 @dataclass(frozen=True)
-class Threshold(Likelihood):
-    """One yes/no for each feature: on which side of 0 its x lies."""
+class Threshold(YesNo):
+    """Yes where x > 0."""
 
-    latent = True
     level_in_common = True
 
     def infer_x(self, target: Array, y: Array, tau: Array, xi: Array | None) -> XUpdate:
@@ -62,28 +51,11 @@ class Threshold(Likelihood):
     def together(self) -> Likelihood:
         return ThresholdTogether()
 
-    def start_y(self, target: Array, zeros: Array) -> Array:
-        return CONFIDENT * (2 * array_namespace(zeros).astype(target, zeros.dtype) - 1)
-
     def predict(self, x: PredictiveX) -> tuple[Array, Array]:
         """p(t = 1) and its standard deviation as a 0/1 variable."""
         xp = array_namespace(x.mean)
         p = xp.exp(log_ndtr(x.mean / xp.sqrt(x.var)))
         return p, xp.sqrt(p * (1 - p))
-
-    def losses(self, target: np.ndarray, values: np.ndarray, std: np.ndarray) -> np.ndarray:
-        return yes_no_losses(target, values)
-
-    def decide(self, values: np.ndarray) -> np.ndarray:
-        return (values > 0.5).astype(np.float64)
-
-    def quantile(self, values: np.ndarray, std: np.ndarray, p: float, score: Score = ndtri) -> np.ndarray:
-        return yes_no_quantile(values, p)
-
-    def interval(
-        self, values: np.ndarray, std: np.ndarray, level: float, score: Score = ndtri
-    ) -> tuple[np.ndarray, np.ndarray]:
-        return yes_no_interval(values, level)
 
     def draw(self, x: np.ndarray, rng: np.random.Generator) -> np.ndarray:
         return (x > 0).astype(np.float64)
@@ -96,25 +68,15 @@ class ThresholdTogether(Threshold):
     joint = True
     exact = False
 
-    def infer_rows(
-        self,
-        target: Array,
-        x: Array,
-        y: Array,
-        xi: Array | None,
-        leverage: Array,
-        seen: Array | None,
-        tau: Array,
-        weight: float,
-        each: bool,
-    ) -> RowUpdate:
+    def infer_rows(self, cells: RowCells, each: bool) -> RowUpdate:
         """`xi` are the variances of a; all in units of the noise."""
+        y, seen, leverage, tau, weight = cells.y, cells.seen, cells.leverage, cells.tau, cells.weight
         xp = array_namespace(y)
-        s, root = 2 * xp.astype(target, y.dtype, copy=False) - 1, xp.sqrt(tau)
+        s, root = 2 * xp.astype(cells.target, y.dtype, copy=False) - 1, xp.sqrt(tau)
         if seen is not None:
             s = xp.where(seen, s, 0.0)
             leverage = xp.where(seen[:, :, None] & seen[:, None, :], leverage, 0.0)
-        xi = xp.zeros_like(y) if xi is None else xi
-        mean, cov, bound, xi = update_rows(s, x * root, y * root, xi, leverage, weight, each)
+        xi = xp.zeros_like(y) if cells.xi is None else cells.xi
+        mean, cov, bound, xi = update_rows(s, cells.x * root, y * root, xi, leverage, weight, each)
         n_seen = xp.sum(xp.astype(s != 0, y.dtype), axis=1)
         return RowUpdate(mean / root, cov * max(1.0, weight) / tau, bound - 0.5 * n_seen * xp.log(tau), xi)

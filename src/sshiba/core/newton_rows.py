@@ -1,4 +1,4 @@
-"""Leaps of rows: <z> and q(x) of a row found together by Newton's method.
+"""<z> and q(x) of a row found together, by Newton's method.
 
 A cell that says little of its own x, such as a count of 0, follows z, and z follows it. In turns they creep, by the
 share of what such cells leave unsaid.
@@ -18,13 +18,13 @@ from .state import Array
 ROUNDING = 1e-10  # nats: a smaller loss of a row is none
 
 
-def leap(views: Mapping[int, LatentView], y: Sequence[Array]) -> dict[int, XUpdate]:
-    """q(x) of views that leap, found together with <z> by a step of Newton's method.
+def find_with_z(views: Mapping[int, LatentView], y: Sequence[Array]) -> dict[int, XUpdate]:
+    """q(x) of these views, found together with <z> by a step of Newton's method.
 
     At a given <z> the best <x> is that of `follow_y`. It moves with y by its slope s, and <z> then moves by G Δ<z>, G =
     Σ_n loadingᵀ diag(s) <W>. So where the best <x> would move <z> by δ, both are at their best after (I − G)⁻¹ δ, to
-    first order; slopes are below 1, and I − G is regular. The best <x> of the present <z> raises the bound. A row whose
-    bound is lower after the leap than with it stays there.
+    first order; slopes are below 1, and I − G is regular. The best <x> of the present <z> raises the bound; a row that
+    the step would leave lower keeps it.
     """
     plain = {i: _follow(view, y[i], view.x.mean, y[i]) for i, view in views.items()}
     if not views or (cov := next(iter(views.values())).cov).shape[-1] == 0:
