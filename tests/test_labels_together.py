@@ -9,6 +9,7 @@ from scipy.optimize import minimize
 from scipy.special import log_ndtr
 
 from sshiba import SSHIBA, Binary, Candidate, Categorical, Real, load
+from sshiba.core.bound import elbo
 from sshiba.core.likelihoods import Threshold, ThresholdTogether, threshold_rows
 from sshiba.core.spec import Priors
 from sshiba.core.state import ColumnGroups, Fixed, Gamma, Posterior, ViewPosterior, WeightCovariance
@@ -43,13 +44,13 @@ def row_bound(y: np.ndarray, w: np.ndarray, likelihood: Threshold) -> float:
     return log_likelihood(make_rows(list(data.values()), spec, w.shape[1]), known_globals(w)) / len(y)
 
 
-def best_normal(s: np.ndarray, w: np.ndarray) -> float:
-    """max over q(z) = N(m, v) of Σ E log Φ(s w z) − KL, one factor."""
+def best_normal(s: np.ndarray, w: np.ndarray, weight: float = 1.0) -> float:
+    """max over q(z) = N(m, v) of the weight times Σ E log Φ(s w z), − KL, one factor."""
 
     def loss(p: np.ndarray) -> float:
         z = p[0] + np.exp(p[1]) * NODES
         gain = sum(WEIGHTS @ log_ndtr(a * z) for a in s * w)
-        return -(gain - 0.5 * (p[0] ** 2 + np.exp(2 * p[1]) - 1 - 2 * p[1]))
+        return -(weight * gain - 0.5 * (p[0] ** 2 + np.exp(2 * p[1]) - 1 - 2 * p[1]))
 
     return -minimize(loss, [0.3, -0.3], method="Nelder-Mead", options={"xatol": 1e-9, "fatol": 1e-12}).fun
 
@@ -66,6 +67,38 @@ def test_the_bound_of_a_row_is_that_of_the_best_normal_q_of_z(scale: float) -> N
     np.testing.assert_allclose(together, best_normal(s, w), atol=2e-6)
     assert apart < together < evidence
     assert evidence - together < 0.25 * (evidence - apart)
+
+
+def bound_of_step(y: np.ndarray, w: np.ndarray, weight: float, min_shared: int) -> float:
+    """The bound after a sweep's local step, by the statistics of rows; what the globals add is `weight` times the same.
+
+    Patterns of holes with less than `min_shared` rows are rows with a covariance each.
+    """
+    schema, data, _ = read_training({"y": y}, {"y": Binary(weight=weight)}, "float64")
+    spec = schema.model_spec(len(y), Priors(), "exact")
+    spec = replace(spec, views=(replace(spec.views[0], likelihood=ThresholdTogether()),))
+    rows = make_rows(list(data.values()), spec, w.shape[1], min_shared=min_shared)
+    assert all(block.shared == (min_shared == 1) for block in rows.blocks)
+    posterior = known_globals(w)
+    local = rows.start(posterior)
+    for _ in range(5):
+        local, stats = rows.step(posterior, local)
+    return sum(elbo(posterior, stats, spec).values())
+
+
+@pytest.mark.filterwarnings("ignore:view 'y'")
+@pytest.mark.parametrize("weight", [0.5, 1.0, 3.0, 10.0])
+@pytest.mark.parametrize("min_shared", [1, 100])
+def test_statistics_are_those_of_the_best_normal_whichever_cells_are_missing(weight: float, min_shared: int) -> None:
+    """Each cell of a row in turn, also the first one."""
+    w, s = np.array([1.2, 1.5, -0.8, 1.2]), np.array([1.0, 1.0, -1.0, 1.0])
+    complete, missing = np.tile(s, (6, 1)), np.tile(s, (6, 1))
+    missing[range(4), range(4)] = 0
+    complete, missing = ((np.where(rows == 0, np.nan, (rows + 1) / 2), rows) for rows in (complete, missing))
+    globals_add = bound_of_step(complete[0], w[:, None], 1.0, 1) - 6 * best_normal(s, w)
+    best = sum(best_normal(row[row != 0], w[row != 0], weight) for row in missing[1])
+    found = bound_of_step(missing[0], w[:, None], weight, min_shared)
+    np.testing.assert_allclose(found, weight * globals_add + best, atol=1e-6)
 
 
 @pytest.mark.parametrize("weight", [0.5, 1.0, 3.0])

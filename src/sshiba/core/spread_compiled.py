@@ -14,14 +14,14 @@ MOST_CLASSES = 6  # products of more are as fast in BLAS
 def add_spread(zz: np.ndarray, gain: np.ndarray, cov: np.ndarray, copies: float) -> np.ndarray:
     """Adds gᵀ Cov(x) g/copies to `zz` of each row, (n, K, K); returns Σ_n Cov(x) g/copies, (C, K).
 
-    The covariances of rows without a label are 0.
+    The covariances of cells that are not seen are 0.
     """
     n, n_classes, size = gain.shape
     xz, pulled = np.zeros((n_classes, size)), np.empty(size)
     for row in range(n):
-        if cov[row, 0, 0] == 0:
-            continue
         for c in range(n_classes):
+            if cov[row, c, c] == 0:
+                continue
             pulled[:] = 0.0
             for d in range(n_classes):
                 _add_scaled(pulled, gain[row, d], cov[row, c, d] / copies)
