@@ -20,7 +20,7 @@ from sklearn.model_selection import GridSearchCV, cross_val_score
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
-from sshiba import SSHIBA, Categorical, Real
+from sshiba import SSHIBA, Categorical, Count, Real
 from sshiba.sklearn import SSHIBAClassifier, SSHIBAImputer, SSHIBARegressor, SSHIBATransformer
 
 try:
@@ -201,6 +201,30 @@ def test_a_transformer_goes_there_and_back_and_scores_rows() -> None:
     parts = ColumnTransformer([("a", SSHIBATransformer(search=None), slice(0, 6))]).fit_transform(X)
     np.testing.assert_allclose(np.abs(parts), np.abs(Z), atol=1e-6)
     assert (pickle.loads(pickle.dumps(model)).score_samples(X) == model.score_samples(X)).all()
+
+
+def fitted_views(X: Any, views: dict[str, Any]) -> dict[str, Any]:
+    return SSHIBATransformer(search=None, max_iter=5, views=views).fit(X).model_.views_
+
+
+@pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
+def test_a_type_alone_is_that_of_the_columns_that_are_not_named() -> None:
+    X = np.random.default_rng(0).poisson(3.0, (30, 4)).astype(float)
+    noisy = Real(noise="view")
+    assert fitted_views(X, {"X": noisy}) == {"X": noisy}
+    assert fitted_views(X, {"X": "count"}) == {"X": Count()}
+    assert fitted_views(X, {"first": [0], "X": Count}) == {"first": Real(), "X": Count()}
+    assert fitted_views(pd.DataFrame(X, columns=list("abcd")), {"numeric": noisy}) == {"numeric": noisy}
+    for views in ({"measured": noisy}, {"first": [0, 1, 2, 3], "X": "count"}):
+        with pytest.raises(ValueError, match="has a type and no columns"):
+            fitted_views(X, views)
+
+
+@pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
+def test_named_columns_do_not_give_way_to_the_rest() -> None:
+    X = np.random.default_rng(0).standard_normal((30, 4))
+    model = SSHIBATransformer(search=None, max_iter=5, views={"X": [0, 1]}).fit(X)
+    assert model.columns_.places == {"X": [0, 1], "X (2)": [2, 3]}
 
 
 def test_row_scores_of_labels_are_those_of_the_rows_alone(model: SSHIBA) -> None:

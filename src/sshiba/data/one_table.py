@@ -166,7 +166,7 @@ def by_type(frame: pd.DataFrame, alone: Sequence[Any] = (), taken: Sequence[Any]
     refused: list[Problem] = []
     for column in frame:
         if column in alone:
-            views[_free_name(str(column), views)] = [column]
+            views[free_name(str(column), views)] = [column]
             continue
         why_not = refusal(frame[column])
         yes_no = why_not is None and holds_yes_no(frame[[column]])
@@ -177,7 +177,7 @@ def by_type(frame: pd.DataFrame, alone: Sequence[Any] = (), taken: Sequence[Any]
         elif Ordinal.recognise(frame[[column]]):
             views.setdefault(ordinal, []).append(column)
         elif column_kind(frame[column]) != "number" and not yes_no:
-            views[_free_name(str(column), views)] = [column]
+            views[free_name(str(column), views)] = [column]
         else:
             views.setdefault(binary if yes_no else numeric, []).append(column)
     if len(refused) > 1 and frame.isna().all(axis=None):
@@ -240,7 +240,7 @@ def _may_be_counts(column: pd.Series) -> bool:
     return len(np.unique(values)) > MOST_GRADES and bool(values.var() > OVERDISPERSED * values.mean() > 0)
 
 
-def _free_name(name: str, taken: Collection[str]) -> str:
+def free_name(name: str, taken: Collection[str]) -> str:
     """The name, or with a number behind it: columns 1 and "1" are two."""
     numbered = (f"{name} ({n})" for n in itertools.count(2))
     return next(free for free in itertools.chain([name], numbered) if free not in taken)

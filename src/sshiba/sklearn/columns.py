@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from ..data.one_table import split_training
+from ..data.one_table import free_name, split_training
 from ..data.types import Real, says_type
 from ..data.wording import did_you_mean, first_few
 
@@ -30,24 +30,46 @@ class ColumnViews:
 
         `numbers` is the type of views of numbers that the user does not name.
 
-        `option` is view name -> columns, or (columns, type), or a type; columns as `ColumnTransformer` takes them:
-        names, places, slices, masks, or a function of X.
+        `option` is view name -> columns, or (columns, type), or a type alone: of an array that of "X", the columns that
+        no other view has; of a frame as for SSHIBA. Columns as `ColumnTransformer` takes them: names, places, slices,
+        masks, or a function of X.
         """
-        is_frame = isinstance(X, pd.DataFrame)
         if option is not None and not isinstance(option, Mapping):
             raise TypeError(f"views must be a dict of name to columns, not {type(option).__name__}.")
-        if not is_frame and not option:
-            return cls({WHOLE: with_values(X)}, {WHOLE: numbers}, frozenset())
-        frame = X if is_frame else pd.DataFrame(np.zeros((1, X.shape[1])))  # of an array the places are the names
+        alone = {name: given for name, given in (option or {}).items() if says_type(given)}
+        named = {name: given for name, given in (option or {}).items() if name not in alone}
+        if isinstance(X, pd.DataFrame):
+            return cls._of_frame(X, named, alone, numbers)
+        return cls._of_array(X, named, alone, numbers)
+
+    @classmethod
+    def _of_array(cls, X: Any, named: Mapping[str, Any], alone: Mapping[str, Any], numbers: Real) -> ColumnViews:
+        frame = pd.DataFrame(np.zeros((1, X.shape[1])))  # of an array the places are the names
         kept = with_values(X)
-        wanted = {name: _names(given, frame, X, kept) for name, given in (option or {}).items()}
-        if not is_frame:
-            used = [place for own in wanted.values() if isinstance(own, tuple | list) for place in _columns(own)]
-            rest = [place for place in kept if place not in used]
-            places = {name: _columns(own) for name, own in wanted.items()} | ({WHOLE: rest} if rest else {})
-            types = {name: own[1] if isinstance(own, tuple) else numbers for name, own in wanted.items()}
-            return cls(places, types | ({WHOLE: numbers} if rest else {}), frozenset())
-        split = split_training(frame.iloc[:, kept], wanted)
+        wanted = {name: _columns_and_type(given, frame, X, kept) for name, given in named.items()}
+        places = {name: columns for name, (columns, _) in wanted.items()}
+        types = {name: numbers if view is None else view for name, (_, view) in wanted.items()}
+        used = {place for own in places.values() for place in own}
+        rest = [place for place in kept if place not in used]
+        if rest:
+            whole = free_name(WHOLE, places)
+            places[whole], types[whole] = rest, alone.get(whole, numbers)
+        strange = [name for name in alone if name not in places]
+        if strange:
+            raise ValueError(
+                f"views: {first_few(strange)} has a type and no columns: say {{name: (columns, type)}}. In an array a "
+                f"type alone can only be that of {WHOLE!r}, the columns that no other view has."
+            )
+        return cls(places, types, frozenset())
+
+    @classmethod
+    def _of_frame(
+        cls, frame: pd.DataFrame, named: Mapping[str, Any], alone: Mapping[str, Any], numbers: Real
+    ) -> ColumnViews:
+        kept = with_values(frame)
+        wanted = {name: _columns_and_type(given, frame, frame, kept) for name, given in named.items()}
+        said = {name: columns if view is None else (columns, view) for name, (columns, view) in wanted.items()}
+        split = split_training(frame.iloc[:, kept], {**said, **alone})
         names = {name: _column_names(part) for name, part in split.views.items()}
         places = {name: list(map(int, frame.columns.get_indexer(pd.Index(own)))) for name, own in names.items()}
         series = frozenset(name for name, part in split.views.items() if isinstance(part, pd.Series))
@@ -89,15 +111,12 @@ def with_values(X: Any) -> list[int]:
     return [int(place) for place in np.flatnonzero(found)]
 
 
-def _names(given: Any, frame: pd.DataFrame, X: Any, kept: Sequence[int]) -> Any:
-    """What the user says of a view, its columns as a list of names; those without any value left out."""
-    if says_type(given):
-        return given
+def _columns_and_type(given: Any, frame: pd.DataFrame, X: Any, kept: Sequence[int]) -> tuple[list[Any], Any]:
+    """What the user says of a view: the names of its columns that have any value, and its type or None."""
     columns, view = given if isinstance(given, tuple) and len(given) == 2 and says_type(given[1]) else (given, None)
     columns = columns(X) if callable(columns) else columns
     places = [place for place in column_places(columns, frame.columns) if place in set(kept)]
-    names = [frame.columns[place] for place in places]
-    return names if view is None else (names, view)
+    return [frame.columns[place] for place in places], view
 
 
 def column_places(key: Any, columns: pd.Index) -> list[int]:
@@ -121,10 +140,6 @@ def column_places(key: Any, columns: pd.Index) -> list[int]:
             f"X has no column {first_few(unknown)}; it has {first_few(columns, 10)}.{did_you_mean(unknown, columns)}"
         )
     return [int(place) for place in columns.get_indexer(pd.Index(wanted))]
-
-
-def _columns(own: Any) -> list[int]:
-    return list(own[0] if isinstance(own, tuple) else own)
 
 
 def _column_names(part: Any) -> list[Any]:

@@ -29,8 +29,9 @@ class OneTableModel(BaseEstimator):
     Parameters
     ----------
     views : mapping, optional
-        View name -> its columns, or (columns, type), as for `SSHIBA`; columns as `ColumnTransformer` takes them. None:
-        arrays and sparse matrices are one view of numbers, frames are split by type.
+        View name -> its columns, or (columns, type), or a type alone, as for `SSHIBA`; columns as `ColumnTransformer`
+        takes them. Of arrays and sparse matrices "X" is the view of all columns that are not named. None: they are one
+        view of numbers, frames are split by type.
 
     All others are those of `SSHIBA`.
     """
