@@ -3,8 +3,11 @@
 import numpy as np
 import pandas as pd
 import pytest
+from scipy import sparse
 
 from sshiba import SSHIBA, Binary, Categorical, Real, tune
+from sshiba.data.sparse_tables import SparseTable
+from sshiba.evaluate.hiding import draw_rows, take_rows
 from sshiba.evaluate.tuning import configured
 
 
@@ -58,6 +61,42 @@ def test_frames_with_different_rows(views: dict) -> None:
     for hide in ("rows", "cells"):
         found = tune(SSHIBA(random_state=0), {"x": x, "labels": labels}, {"n_components": [1, 6]}, "labels", hide, 3)
         assert found.options == {"n_components": 6}
+
+
+def quick(views: dict[str, pd.DataFrame]) -> float:
+    """The score of one way to predict the numbers "target" of rows that were held out."""
+    model = SSHIBA(3, random_state=0, max_iter=30)
+    return tune(model, views, {"n_components": [3]}, "target", n_folds=3).table["score"].iloc[0]
+
+
+@pytest.fixture(scope="module")
+def frames(views: dict) -> dict[str, pd.DataFrame]:
+    x = pd.DataFrame(views["x"], index=[f"r{i}" for i in range(240)])
+    return {"target": x.iloc[:, :3], "x": x.iloc[:, 3:8], "more": x.iloc[:, 8:]}
+
+
+def test_rows_of_one_label_are_held_out_one_by_one(frames: dict) -> None:
+    same_labels = [f"r{i // 2}" for i in range(240)]
+    assert quick({name: part.set_axis(same_labels) for name, part in frames.items()}) == quick(frames)
+
+
+def test_rows_of_one_label_are_taken_by_place() -> None:
+    index, held_out = pd.Index(["p", "p", "q", "r"]), np.array([False, True, False, False])
+    view = pd.DataFrame({"a": range(4)}, index)
+    table = SparseTable(sparse.csr_array(np.arange(4.0)[:, None]), view.columns, index, has_names=True)
+    assert take_rows(view, index, ~held_out)["a"].tolist() == [0, 2, 3]
+    assert take_rows(view["a"], index, held_out).tolist() == [1]
+    assert take_rows(table, index, ~held_out).matrix.toarray().ravel().tolist() == [0, 2, 3]
+    assert draw_rows(table, index, np.array([1, 1, 3])).matrix.toarray().ravel().tolist() == [1, 1, 3]
+
+
+def test_predictions_are_compared_with_their_own_rows(frames: dict) -> None:
+    """The views that predict may list the rows otherwise than all views together do, and lack some of them."""
+    rows = frames["target"].index
+    for some in ({"x": slice(120, None)}, {"x": slice(120, None), "more": slice(10, None)}):
+        parts = frames | {name: frames[name].iloc[own] for name, own in some.items()}
+        with_holes = {name: part.reindex(rows) for name, part in parts.items()}
+        assert quick(parts) == pytest.approx(quick(with_holes), rel=1e-9)
 
 
 def test_a_class_that_a_fold_never_saw_does_not_break_it(views: dict) -> None:

@@ -13,36 +13,51 @@ from sklearn.exceptions import ConvergenceWarning
 from ..core.coded import CodedView
 from ..data.coding import Coding
 from ..data.containers import fill_masked
-from ..data.sparse_tables import is_sparse_view, read_sparse
+from ..data.sparse_tables import SparseTable, is_sparse_view, read_sparse
 from ..data.types import View
 from ..fitted.fitted import fitted_of
 from ..fitting.restarts import ctrl_c
 
 
 def take_rows(value: Any, index: pd.Index, rows: np.ndarray) -> Any:
-    """Some of the rows of one view; those it has, where it is labelled."""
-    if is_sparse_view(value):
-        table = read_sparse(value, "")
-        places = table.index.get_indexer(index[rows]) if table.has_names else np.arange(len(index))[rows]
-        return table.take(places[places >= 0])
-    if isinstance(value, pd.DataFrame | pd.Series):
-        return value.loc[index[rows][index[rows].isin(value.index)]]
-    return as_array(value)[rows]
+    """Some of the rows of all views, by mask or place, in one of them; those it has, where it is labelled."""
+    value = _readable(value)
+    places = _places_in(value, index)[rows]
+    return _rows_at(value, places[places >= 0])
 
 
 def draw_rows(value: Any, index: pd.Index, rows: np.ndarray) -> Any:
     """Rows of one view as they were drawn, some of them several times, named by their places in the draw."""
+    value = _readable(value)
+    places = _places_in(value, index)[rows]
+    drawn, names = _rows_at(value, places[places >= 0]), pd.Index(np.flatnonzero(places >= 0))
+    if isinstance(drawn, SparseTable):
+        return replace(drawn, index=names)
+    return drawn.set_axis(names) if isinstance(drawn, pd.DataFrame | pd.Series) else drawn
+
+
+def _readable(value: Any) -> Any:
+    """A view as something whose rows can be taken."""
     if is_sparse_view(value):
-        table = read_sparse(value, "")
-        by_place = not table.has_names or index.equals(table.index)
-        places = rows if by_place else table.index.get_indexer(index[rows])
-        return replace(table.take(places[places >= 0]), index=pd.Index(np.flatnonzero(places >= 0)))
-    if not isinstance(value, pd.DataFrame | pd.Series):
-        return as_array(value)[rows]
-    if index.equals(value.index):  # whose labels may repeat
-        return value.iloc[rows].set_axis(pd.RangeIndex(len(rows)))
-    places = value.index.get_indexer(index[rows])
-    return value.iloc[places[places >= 0]].set_axis(pd.Index(np.flatnonzero(places >= 0)))
+        return read_sparse(value, "")
+    return value if isinstance(value, pd.DataFrame | pd.Series) else as_array(value)
+
+
+def _places_in(value: Any, index: pd.Index) -> np.ndarray:
+    """Where the rows of all views are in one of them, -1 where it lacks them.
+
+    Labels repeat only where all views have the same ones in the same order (`align`); there rows are matched by place.
+    """
+    has_names = value.has_names if isinstance(value, SparseTable) else isinstance(value, pd.DataFrame | pd.Series)
+    if not has_names or value.index.equals(index):
+        return np.arange(len(index))
+    return value.index.get_indexer(index)
+
+
+def _rows_at(value: Any, places: np.ndarray) -> Any:
+    if isinstance(value, SparseTable):
+        return value.take(places)
+    return value.iloc[places] if isinstance(value, pd.DataFrame | pd.Series) else value[places]
 
 
 def features_of(value: Any, coding: Coding) -> Any:

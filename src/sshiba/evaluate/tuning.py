@@ -256,12 +256,10 @@ def _score(
     coding: Coding,
 ) -> float:
     rows = np.asarray(hidden.any(axis=1))
-    if hide == "rows":
-        fitting = {name: take_rows(value, index, ~rows) for name, value in views.items()}
-        given = {name: take_rows(value, index, rows) for name, value in views.items() if name != target}
-    else:
-        fitting = {**views, target: hide_cells(views[target], index, of_all_columns(hidden, views[target], coding))}
-        given = {name: take_rows(value, index, rows) for name, value in fitting.items()}
+    cells = hidden if hide == "cells" else np.repeat(rows[:, None], hidden.shape[1], axis=1)
+    shown = {**views, target: hide_cells(views[target], index, of_all_columns(cells, views[target], coding))}
+    fitting = shown if hide == "cells" else {name: take_rows(value, index, ~rows) for name, value in views.items()}
+    given = {name: take_rows(value, index, rows) for name, value in shown.items()}  # the target, too, for its rows
     fitted = quiet_fit(clone(model), fitting)
     truth = keep_cells(take_rows(features_of(views[target], coding), index, rows), hidden[rows])
     return score_target(fitted, given, target, truth, scoring)
