@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
+import pyarrow as pa
 import pytest
 
 from sshiba import SSHIBA, Binary, Categorical, date_features, load, normalise_labels, tune
@@ -189,6 +190,26 @@ def test_dates_become_features_on_request(when: list) -> None:
     assert found.iloc[1, 2:5].tolist() == [2021, 2, "Monday"]
     assert found.iloc[2, 2:].isna().all()
     assert "when weekday" in fit(found).views_
+
+
+IN_BERLIN = pd.Series(pd.to_datetime(["2020-01-01 00:00", "2020-07-01 00:30"]).tz_localize("Europe/Berlin"))
+
+
+@pytest.mark.parametrize(
+    "when",
+    [
+        IN_BERLIN,
+        IN_BERLIN.astype(object),
+        IN_BERLIN.astype(pd.ArrowDtype(pa.timestamp("us", "Europe/Berlin"))),
+        pd.Series(["2020-01-01T00:00:00.000+01:00", "2020-07-01 00:30+0200"]),
+        pd.Series(["1.1.2020 12:00 AM +01", "1.7.2020 0:30 +02:00"]),
+        pd.Series(["2020-01-01 00:00Z", "2020-07-01T0030+02"]),
+    ],
+)
+def test_dates_keep_the_day_and_the_time_of_their_zone(when: pd.Series) -> None:
+    found = date_features(pd.DataFrame({"when": when}), ["when"], day_first=True)
+    assert found.iloc[0].tolist() == [2020, 1, "Wednesday", 18262]
+    assert found.iloc[1].tolist() == [2020, 7, "Wednesday", pytest.approx(18444 + 0.5 / 24, abs=1e-6)]
 
 
 def test_words_never_seen_in_a_binary_column_are_missing_and_counted(tmp_path: Path) -> None:

@@ -8,6 +8,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 import pandas as pd
+import pandas.api.types as pdt
 
 from .advice import DataError, Problem, Remedy, With
 from .cells import column_kind
@@ -19,6 +20,8 @@ MONTH = r"(?:jan|feb|mar|apr|may|jun|jul|aug|sep|oct|nov|dec)[a-z]*\.?"
 TIME = r"(?:[T ].*)?\s*$"
 # 31/12/2020 or 12/31/2020: day and month, in an order that it does not say by itself.
 NO_ORDER = rf"^\s*(\d{{1,2}})([-/.])(\d{{1,2}})[-/.]\d{{1,4}}{TIME}"
+# +02:00, -0500 or Z behind a time of day.
+OFFSET = r"(?i)(T\d{2,6}|:\d{2})([.,]\d+)?(\s*[ap]m)?\s*(?:Z|[+-]\d{2}(?::?\d{2})?)\s*$"
 LOOKS_LIKE_DATE = (
     rf"(?i)^\s*(?:\d{{1,4}}[-/.]\d{{1,2}}[-/.]\d{{1,4}}"
     rf"|\d{{1,2}}\.?[-/ ]{MONTH},?[-/ ]\d{{2,4}}|{MONTH}[-/ ]\d{{1,2}},?[-/ ]\d{{4}}){TIME}"
@@ -45,12 +48,16 @@ def are_dates(texts: pd.Series) -> bool:
 
 
 def _parsed(column: pd.Series, day_first: bool | None) -> pd.Series:
-    """The dates of a column, without a time zone; what is none is missing. The order is for cells that say none."""
+    """The dates of a column as the clocks of their time zones show them; what is none is missing.
+
+    The order of day and month is for cells that do not say it.
+    """
     if isinstance(column.dtype, pd.PeriodDtype):
         return column.dt.to_timestamp()
     column = _without_categories(column)
     if column_kind(column) != "text":
-        return pd.to_datetime(column, errors="coerce", utc=True).dt.tz_convert(None)
+        return pd.to_datetime(_without_zones(column), errors="coerce")
+    column = column.str.replace(OFFSET, r"\1\2\3", regex=True)
     found = pd.Series(pd.NaT, index=column.index, dtype="datetime64[ns]")
     no_order = column.str.match(NO_ORDER, na=False).astype(bool)
     with warnings.catch_warnings():
@@ -60,6 +67,16 @@ def _parsed(column: pd.Series, day_first: bool | None) -> pd.Series:
                 some = pd.to_datetime(column[cells], errors="coerce", format="mixed", dayfirst=first, utc=True)
                 found[cells] = some.dt.tz_convert(None).astype("datetime64[ns]")
     return found
+
+
+def _without_zones(column: pd.Series) -> pd.Series:
+    """Dates that are no text, each with the day and the time of its own zone."""
+    if isinstance(column.dtype, pd.DatetimeTZDtype):
+        return column.dt.tz_localize(None)
+    if not isinstance(column.dtype, pd.ArrowDtype) and not pdt.is_object_dtype(column.dtype):
+        return column
+    cells = column.astype(object)
+    return cells.map(lambda cell: cell.replace(tzinfo=None) if isinstance(cell, dt.datetime) else cell)
 
 
 def _without_categories(column: pd.Series) -> pd.Series:
@@ -140,7 +157,8 @@ def date_features(
     Returns
     -------
     DataFrame
-        "when" becomes "when year", "when month", "when weekday" (Monday ...) and "when days since 1970".
+        "when" becomes "when year", "when month", "when weekday" (Monday ...) and "when days since 1970", all of them by
+        the clock of the date's own time zone.
     """
     wanted = date_columns(frame) if columns is None else columns
     return features_of_dates(frame, date_orders(frame, wanted, day_first))
