@@ -96,6 +96,8 @@ def test_moments_beyond_a_limit(margin: Margin, edge: float) -> None:
         found = margin.moments_beyond(np.array([cut.mean()]), np.array([cut.std()]), np.array([edge]))
         assert found[0][0] == pytest.approx(first, rel=1e-3)
         assert found[1][0] == pytest.approx(np.sqrt(second - first**2), rel=1e-2)
+        middle = margin.median_beyond(np.array([cut.mean()]), np.array([cut.std()]), np.array([edge]))
+        assert middle[0] == pytest.approx(margin.backward(np.array(cut.median())), rel=1e-3)
 
 
 def test_ranks() -> None:
@@ -149,6 +151,21 @@ def test_the_fit_is_that_of_transformed_columns(kind: str) -> None:
     drawn = model.sample(50, random_state=0)["x"]
     assert (drawn > 0).all()
     assert kind != "logit" or (drawn < 1).all()
+
+
+@pytest.mark.parametrize("guess", ["mean", "median"])
+def test_the_guess_of_a_value_beyond_a_limit(guess: str) -> None:
+    """Half of what may lie beyond is smaller than the median, as the rest of a cut normal has it."""
+    x = np.maximum(np.exp(latent()), 1.0)
+    view = Real(margin="log", limits=(1.0, None), guess=guess)
+    coding = fit({"x": x}, {"x": view}).fitted_.schema.codings["x"]
+    u = np.random.default_rng(0).standard_normal(1_000_000)
+    below = u[u < 0]
+    mean, edge = ((u - coding.centre) / coding.scale for u in (below.mean(), 0.0))
+    ends = np.stack([np.full_like(edge, -np.inf), edge], axis=-1)
+    found, _ = view.decode_predicted(mean[None], below.std() / coding.scale[None], coding, ends[None])
+    truth = {"mean": np.mean, "median": np.median}[guess](np.exp(below))
+    np.testing.assert_allclose(found[0], np.full(x.shape[1], truth), rtol=3e-3)
 
 
 def test_power_by_maximum_likelihood() -> None:

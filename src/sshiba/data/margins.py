@@ -128,7 +128,7 @@ class Margin:
         return float(self.backward(np.array(self.top))) if np.isfinite(self.top) else np.inf
 
     def median(self, mean: np.ndarray) -> np.ndarray:
-        """The median of x where that of u is so."""
+        """The median of x where u is normal."""
         return np.minimum(self.backward(mean), self.largest)
 
     def moments_beyond(self, mean: np.ndarray, std: np.ndarray, edge: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
@@ -137,6 +137,10 @@ class Margin:
         """
         parts = (quantile_beyond(mean, std, edge, share) for share in SHARES)
         return self._average(map(self.backward, parts), SHARE_WEIGHTS, self.backward(mean))
+
+    def median_beyond(self, mean: np.ndarray, std: np.ndarray, edge: np.ndarray) -> np.ndarray:
+        """The median of x of such a cut normal u."""
+        return self.backward(quantile_beyond(mean, std, edge, 0.5))
 
     @staticmethod
     def _average(values: Iterable[np.ndarray], weights: np.ndarray, near: np.ndarray) -> tuple[np.ndarray, np.ndarray]:

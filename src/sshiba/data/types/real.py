@@ -384,11 +384,14 @@ class Real(View):
         found = np.empty((2, *u.shape))
         for d, margin in enumerate(coding.margins):
             found[:, :, d] = margin.moments(u[:, d], spread[:, d])
+            if self.guess == "median":
+                found[0, :, d] = margin.median(u[:, d])
             cut = np.zeros(len(u), dtype=bool) if ends is None else np.isinf(ends[:, d]).any(axis=1) & (std[:, d] > 0)
             if cut.any() and margin.kind != "none":
                 edge = np.where(np.isinf(ends[cut, d, 0]), ends[cut, d, 1], ends[cut, d, 0])  # type: ignore[index]
                 edge = coding.centre[d] + coding.scale[d] * edge
-                found[:, cut, d] = margin.moments_beyond(u[cut, d], spread[cut, d], edge)
-            if self.guess == "median":
-                found[0, :, d] = margin.median(u[:, d])
+                left = u[cut, d], spread[cut, d], edge
+                found[:, cut, d] = margin.moments_beyond(*left)
+                if self.guess == "median":
+                    found[0, cut, d] = margin.median_beyond(*left)
         return found[0], found[1]
