@@ -314,6 +314,7 @@ def test_files_hold_them(table: pd.DataFrame, model: SSHIBA, tmp_path: Path) -> 
         (["bath"], {}, "there is no column 'bath'"),
         (pd.DataFrame({"a": [1]}), {}, "A frame of them is given to fit"),
         ({"age": "ordinal"}, {}, "must be 'real' or 'categorical'"),
+        ({"batch": "real"}, {}, "covariate 'batch' cannot be 'real': it holds text, first .*: if they are labels, say"),
         (["batch"], {"batch": [f"sample {i}" for i in range(N)]}, "different text in every row"),
         (["age"], {"covariates": ["a", "b"] * (N // 2)}, "cannot be called 'covariates'"),
     ],

@@ -271,6 +271,10 @@ def _learn_column(column: pd.Series, own: Covariate, kind: str | None) -> Covari
         why_not = refusal(column)
         if why_not is not None:
             raise DataError(why_not.of(whose))
+    if kind == REAL and found != "number":
+        holds = found if found == "text" else f"{found} values"
+        what = f"{whose} cannot be {REAL!r}: it holds {holds}, first {quoted(column.dropna().iloc[0])}"
+        raise DataError(Problem(what, (Remedy.AS_LABELS,)))
     if (kind or (REAL if found == "number" else CATEGORICAL)) == REAL:
         if kind is None and _may_be_codes(column):
             what = f"{whose}: whole numbers of few values, taken as a number"
