@@ -26,6 +26,7 @@ from sshiba.files.long_tables import LongTable
 from sshiba.files.number_marks import NumberColumn, NumberFormat
 from sshiba.files.reading_options import LearnedReading, Reading
 from sshiba.files.tables import read, read_together
+from sshiba.files.view_files import read_views, write_views
 from sshiba.files.writing import write
 
 MIXED = "mix_stderr" in signature(CliRunner).parameters  # in older versions: two streams, or both in one
@@ -866,6 +867,16 @@ def test_npz_and_annotated_files_are_filled_in_their_own_form(tmp_path: Path) ->
     out = mudata.read_h5mu(tmp_path / "out.h5mu")
     assert out["protein"].shape == (30, 3)
     assert not np.isnan(out["rna"].X).any()
+
+
+def test_views_are_written_under_any_name(tmp_path: Path) -> None:
+    """Also under those that the arguments of NumPy's functions have."""
+    views = {name: numbers().to_numpy() + place for place, name in enumerate(("file", "allow_pickle", "arr_0", "x"))}
+    write_views(views, views, str(tmp_path / "views.npz"))
+    found = read_views(str(tmp_path / "views.npz"), ".npz")
+    assert list(found) == list(views)
+    for name, values in views.items():
+        np.testing.assert_array_equal(found[name], values)
 
 
 def test_export_writes_tables(tmp_path: Path, trained: Path) -> None:

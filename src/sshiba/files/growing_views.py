@@ -8,7 +8,6 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import Any
-from zipfile import ZIP_STORED, ZipFile
 
 import numpy as np
 import pandas as pd
@@ -19,6 +18,7 @@ from .atomic import replacing
 from .formats import ending_of, needing
 from .growing import ArrayRows
 from .opening import FileViews
+from .view_files import write_arrays
 
 AddViews = Callable[[Mapping[str, Any]], None]
 
@@ -61,10 +61,14 @@ def _zipped(given: FileViews, temporary: Path) -> Iterator[AddViews]:
                     rows[name].add(_as_given(part, given.views[name]))
 
             yield add
-        with ZipFile(temporary, "w", ZIP_STORED, allowZip64=True) as whole:
-            for name, path in files.items():
-                whole.write(path, f"{name}.npy")
-                path.unlink()
+        write_arrays(temporary, _emptied(files))
+
+
+def _emptied(files: Mapping[str, Path]) -> Iterator[tuple[str, np.ndarray]]:
+    """What is in each file, which is removed when it was used."""
+    for name, path in files.items():
+        yield name, np.load(path, mmap_mode="r")
+        path.unlink()
 
 
 def _as_given(part: Any, source: RowSource) -> np.ndarray:

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
+from zipfile import ZIP_STORED, ZipFile
 
 import numpy as np
 
@@ -54,9 +55,8 @@ def write_views(given: Any, found: Mapping[str, Any], path: str) -> None:
     """Values of all views in the form in which the views were given; rows and names stay as they are."""
     if isinstance(given, Mapping):
         ending_of(path, (".npz",))
-        with replacing(path) as temporary, open(temporary, "wb") as file:
-            arrays: dict[str, Any] = {name: np.asarray(values) for name, values in found.items()}
-            np.savez(file, **arrays)
+        with replacing(path) as temporary:
+            write_arrays(temporary, ((name, np.asarray(values)) for name, values in found.items()))
         return
     ending_of(path, (".h5mu",) if hasattr(given, "mod") else (".h5ad",))
     with warnings.catch_warnings():
@@ -69,3 +69,11 @@ def write_views(given: Any, found: Mapping[str, Any], path: str) -> None:
                 part.X = found[name].loc[part.obs_names, part.var_names].to_numpy()
         with replacing(path) as temporary:
             out.write(temporary)
+
+
+def write_arrays(path: Path, named: Iterable[tuple[str, np.ndarray]]) -> None:
+    """A file of .npz; names are free, while `np.savez` takes those of its own arguments for these."""
+    with ZipFile(path, "w", ZIP_STORED, allowZip64=True) as whole:
+        for name, array in named:
+            with whole.open(f"{name}.npy", "w", force_zip64=True) as file:
+                np.lib.format.write_array(file, array)
