@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 
 import numpy as np
 import pandas as pd
@@ -31,23 +31,30 @@ def align(tables: Mapping[str, Table], training: bool) -> tuple[pd.Index, RowPla
     arrays = {name: table.n_rows for name, table in tables.items() if not table.has_index}
     if not indexed:
         return pd.RangeIndex(next(iter(arrays.values()))), dict.fromkeys(arrays)
-    union = next(iter(indexed.values()))
     _check_levels(indexed)
     if arrays:
         return rows_to_follow(indexed, arrays), dict.fromkeys(tables)
-    if all(union.equals(index) for index in indexed.values()):  # nothing to match: labels may repeat
-        return union, dict.fromkeys(tables)
+    first = next(iter(indexed.values()))
+    if all(first.equals(index) for index in indexed.values()):  # nothing to match: labels may repeat
+        return first, dict.fromkeys(tables)
     for name, index in indexed.items():
         check_unique_rows(index, name)
     if training:
         _check_rows_in_common(indexed)
-    for index in indexed.values():
-        new = union.get_indexer(index) < 0
-        union = union.append(index[new]) if new.any() else union
+    union = all_labels(indexed.values())
     if training:
         _warn_few_in_common(indexed, union)
     rows: RowPlaces = {name: None if union.equals(i) else i.get_indexer(union) for name, i in indexed.items()}
     return union, {name: rows.get(name) for name in tables}
+
+
+def all_labels(indexes: Iterable[pd.Index]) -> pd.Index:
+    """The labels of all rows, each once: the first index as it is, then new ones as they appear."""
+    union, *others = indexes
+    for index in others:
+        new = union.get_indexer(index) < 0
+        union = union.append(index[new]) if new.any() else union
+    return union
 
 
 def _warn_few_in_common(indexed: Mapping[str, pd.Index], union: pd.Index) -> None:

@@ -11,6 +11,7 @@ from typing import Any
 
 import pandas as pd
 
+from ..data.alignment import all_labels
 from ..data.wording import first_few, quoted, the_one
 from .file_table import FileTable
 from .formats import FileError
@@ -22,13 +23,7 @@ logger = logging.getLogger("sshiba")
 def side_by_side(parts: Sequence[FileTable], paths: Sequence[str]) -> FileTable:
     """Several tables as one."""
     check_columns(parts)
-    named = _are_named(parts)
-    if named:
-        names = [part.values.index for part in parts]
-        check_names(names, paths)
-        warn_few_in_common(names, paths)
-    else:
-        logger.warning("rows of the files are matched by their place; --index matches them by name.")
+    named = names_of_all([_row_names(part) for part in parts], [len(part.values) for part in parts], paths) is not None
     texts = all(part.dialect is not None for part in parts)
     sides = [_side(part, texts) for part in parts]
     doubtful = set() if named else _columns_that_differ(sides)
@@ -72,18 +67,32 @@ def _may_name_rows(part: FileTable, column: Any) -> bool:
     return column in part.values and part.values[column].notna().all() and part.values[column].is_unique
 
 
-def _are_named(parts: Sequence[FileTable]) -> bool:
-    """Do the rows have names? In all files or in none; without names there are as many in each."""
-    named = [part.name_column is not None or not isinstance(part.values.index, pd.RangeIndex) for part in parts]
-    if any(named) and not all(named):
+def _row_names(part: FileTable) -> pd.Index | None:
+    """None where rows have none."""
+    index = part.values.index
+    return None if part.name_column is None and isinstance(index, pd.RangeIndex) else index
+
+
+def names_of_all(names: Sequence[pd.Index | None], n_rows: Sequence[int], paths: Sequence[str]) -> pd.Index | None:
+    """The names of the rows of all files, those of the first file first; None where they are matched by place.
+
+    The rows have names in all files or in none; without names there are as many in each.
+    """
+    known = [own for own in names if own is not None]
+    if not known:
+        if len(set(n_rows)) > 1:
+            words = "name the rows (--index), so that they can be matched."
+            raise FileError(f"the files have different numbers of rows: {words}")
+        logger.warning("rows of the files are matched by their place; --index matches them by name.")
+        return None
+    if len(known) < len(names):
         raise FileError("some files name their rows and some do not: name them in all (--index).")
-    if not any(named) and len({len(part.values) for part in parts}) > 1:
-        words = "name the rows (--index), so that they can be matched."
-        raise FileError(f"the files have different numbers of rows: {words}")
-    return all(named)
+    _check_names(known, paths)
+    _warn_few_in_common(known, paths)
+    return all_labels(known)
 
 
-def check_names(names: Sequence[pd.Index], paths: Sequence[str]) -> None:
+def _check_names(names: Sequence[pd.Index], paths: Sequence[str]) -> None:
     """The rows of each file must have names that differ."""
     for path, index in zip(paths, names):
         if not index.is_unique:
@@ -102,7 +111,7 @@ def tell_repeated(names: pd.Index) -> None:
         logger.warning(words, repeats, first_few(again, 1), verb)
 
 
-def warn_few_in_common(names: Sequence[pd.Index], paths: Sequence[str]) -> None:
+def _warn_few_in_common(names: Sequence[pd.Index], paths: Sequence[str]) -> None:
     """Rows that a file lacks are missing there; the names may be meant to match and do not."""
     for (first, a), (second, b) in itertools.combinations(zip(paths, names), 2):
         shared, others = a.isin(b), b[~b.isin(a)]

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Iterator, Sequence
 from functools import cached_property
 from math import inf
@@ -15,13 +14,10 @@ from ..core.machine import chunk_bytes
 from ..data.rows_at import RowsAt
 from ..data.sources import RowSource
 from .file_table import FileTable
-from .formats import FileError
-from .joining import check_columns, check_names, warn_few_in_common
+from .joining import check_columns, names_of_all
 from .long_tables import LongTable
 from .reading_options import LearnedReading, Reading
 from .tables import columns_to_drop
-
-logger = logging.getLogger("sshiba")
 
 PART = 2**24  # bytes of rows, the most that are read at a time
 
@@ -42,25 +38,9 @@ class JoinedTables(LongTable):
 
     @cached_property
     def index(self) -> pd.Index | None:
-        """The names of all rows, those of the first file first; None where they have none."""
-        found = [table.survey.names for table in self.tables]
-        names = [own for own in found if own is not None]
-        if not names:
-            if len({table.survey.n_rows for table in self.tables}) > 1:
-                raise FileError(
-                    "the files have different numbers of rows: name the rows (--index), so that they can be matched."
-                )
-            logger.warning("rows of the files are matched by their place; --index matches them by name.")
-            return None
-        if len(names) < len(found):
-            raise FileError("some files name their rows and some do not: name them in all (--index).")
-        check_names(names, self.paths)
-        warn_few_in_common(names, self.paths)
-        union = names[0]
-        for own in names[1:]:
-            new = union.get_indexer(own) < 0
-            union = union.append(own[new]) if new.any() else union
-        return union
+        """The names of all rows; None where they have none."""
+        surveys = [table.survey for table in self.tables]
+        return names_of_all([own.names for own in surveys], [own.n_rows for own in surveys], self.paths)
 
     @property
     def total_rows(self) -> int:
