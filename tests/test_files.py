@@ -14,12 +14,13 @@ import pandas as pd
 import pytest
 from typer.testing import CliRunner
 
-from sshiba import load
+from sshiba import SSHIBA, load
 from sshiba.cli.arguments import as_options
 from sshiba.cli.looking import app
 from sshiba.cli.steps import learned_reading
 from sshiba.cli.terminal import OPTIONS
 from sshiba.data.advice import Remedy
+from sshiba.files.export import model_tables
 from sshiba.files.formats import FileError
 from sshiba.files.growing import ParquetRows, growing
 from sshiba.files.long_tables import LongTable
@@ -892,6 +893,16 @@ def test_export_writes_tables(tmp_path: Path, trained: Path) -> None:
     assert list(noise.columns) == ["view", "feature", "bias", "noise std"]
     assert "exists" in sshiba("export", trained / "m.sshiba", "-o", tmp_path / "tables").output
     done("export", trained / "m.sshiba", "-o", tmp_path / "tables", "--force")
+
+
+def test_names_that_are_numbers_or_have_levels_are_exported() -> None:
+    rows = pd.MultiIndex.from_product([["north", "south"], range(20)])
+    frame = numbers().set_axis(range(3), axis=1).set_axis(rows)
+    tables = model_tables(SSHIBA(2, random_state=0, max_iter=5, tol=1.0).fit(frame).fitted_)
+    assert list(tables["weights_numeric"].index) == ["0", "1", "2"]
+    assert tables["weights_numeric"].notna().all(axis=None)
+    assert tables["noise"].notna().all(axis=None)
+    assert tables["factors"].index.equals(rows)
 
 
 # ------------------------------------------------------------------------------------------------------ said well

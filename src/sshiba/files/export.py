@@ -5,9 +5,11 @@ from __future__ import annotations
 import re
 from pathlib import Path
 
+import numpy as np
 import pandas as pd
 
-from ..fitted.describe import attributes
+from ..data.coding import labelled_frame
+from ..fitted.describe import attributes, r2_table
 from ..fitted.fitted import Fitted
 from .formats import FileError
 from .writing import check_target, write
@@ -35,11 +37,10 @@ def export_model(fit: Fitted, folder: Path, force: bool = False) -> list[Path]:
 def model_tables(fit: Fitted) -> dict[str, pd.DataFrame]:
     """Name -> table; factors are named from 1 to K."""
     found = attributes(fit)
-    factors = pd.Index([f"factor {k + 1}" for k in range(fit.n_components)])
-    index = fit.index.rename(fit.index.name or "row")
+    index = fit.index if fit.index.nlevels > 1 else fit.index.rename(fit.index.name or "row")
     tables = {
-        "factors": pd.DataFrame(found["factors_"], index=index, columns=factors),
-        "factors_std": pd.DataFrame(found["factors_std_"], index=index, columns=factors),
+        "factors": labelled_frame(fit.factors, fit.factor_names, index),
+        "factors_std": labelled_frame(fit.factors_std, fit.factor_names, index),
     }
     noise = []
     for name, coding in fit.schema.codings.items():
@@ -47,11 +48,11 @@ def model_tables(fit: Fitted) -> dict[str, pd.DataFrame]:
         key = "weights_" + re.sub(r"[^\w.-]+", "_", name)
         while key in tables:
             key += "_"
-        tables[key] = pd.DataFrame(found["weights_"][name], index=features, columns=factors)
-        parts = {"view": name, "bias": found["bias_"][name], "noise std": found["noise_std_"][name]}
+        tables[key] = labelled_frame(np.asarray(found["weights_"][name]), fit.factor_names, features)
+        bias, noise_std = (np.asarray(found[what][name]) for what in ("bias_", "noise_std_"))
+        parts = {"view": name, "bias": bias, "noise std": noise_std}
         noise.append(pd.DataFrame(parts, index=features).reset_index().set_index("view"))
-    rows = pd.Index(fit.r2_names, name="factor")
-    tables["r2"] = pd.DataFrame(fit.r2, index=rows, columns=fit.schema.names)
+    tables["r2"] = r2_table(fit).rename_axis("factor")
     tables["noise"] = pd.concat(noise)
     if fit.schema.covariates is not None:
         tables["covariate_effects"] = found["covariate_effects_"].reset_index().set_index("view")
