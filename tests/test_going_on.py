@@ -141,6 +141,14 @@ def test_rows_of_any_label_go_on_from_a_file(case: str, tmp_path) -> None:
             again.resume({"X": frame.set_axis(frame.index[::-1])})
 
 
+def test_all_settings_but_few_are_kept_with_a_fit(tmp_path) -> None:
+    model, apart = SSHIBA(2, max_iter=5, tol=1.0).fit({"X": make_views()["X"]}), ("views", "callback", "max_memory")
+    kept = {name: value for name, value in model.get_params(deep=False).items() if name not in apart}
+    assert model.fitted_.settings == kept
+    model.save(tmp_path / "m.sshiba")
+    assert load(tmp_path / "m.sshiba").fitted_.settings == kept
+
+
 def test_settings_are_those_of_the_fit(tmp_path) -> None:
     views = make_views()
     model = SSHIBA(4, random_state=0, max_iter=40).fit(views).set_params(n_components=9, max_iter=7, random_state=5)

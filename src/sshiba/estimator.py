@@ -9,6 +9,7 @@ from collections.abc import Callable, Mapping, Sequence
 from contextlib import nullcontext
 from dataclasses import replace
 from functools import partial
+from inspect import signature
 from pathlib import Path
 from typing import Any
 
@@ -565,28 +566,8 @@ SAME_MODEL = (
     "keep",
     "search",
 )  # settings that a fit must go on with
-STORED_SETTINGS = (
-    "n_components",
-    "covariates",
-    "sample_groups",
-    "n_init",
-    "start",
-    "max_iter",
-    "tol",
-    "prune_tol",
-    "missing",
-    "acceleration",
-    "priors",
-    "keep",
-    "search",
-    "device",
-    "engine",
-    "dtype",
-    "random_state",
-    "n_jobs",
-    "max_time",
-    "verbose",
-)
+NOT_STORED = ("views", "callback", "max_memory")  # which hold for this process or machine, or are kept with the codings
+STORED_SETTINGS = tuple(name for name in signature(SSHIBA).parameters if name not in NOT_STORED)
 
 
 def _changed(what: str, before: Any, now: Any) -> str:
