@@ -76,7 +76,7 @@ def test_counts_come_back_as_they_came(case: str, tmp_path: Path) -> None:
         warnings.filterwarnings("ignore", message=".*still rose")
         again.set_params(max_iter=2).resume({"words": given, "x": x})
     assert again.elbo_ >= before
-    with pytest.raises(ValueError, match="is count and has no probabilities"):
+    with pytest.raises(ValueError, match=r"is count and has no probabilities: use predict\(.*return_std=True\)"):
         model.predict_proba({"x": x}, "words")
 
 
@@ -218,7 +218,7 @@ def test_command(tmp_path: Path) -> None:
     run("predict", model, data, "--target", "b", "--std", "--out", out, "--force")
     assert (pd.read_csv(out)["b"] > 0).all()
     refused = sshiba("predict", model, data, "--target", "b", "--proba", "--out", out, "--force")
-    assert "'b' is count and has no probabilities" in refused.stderr
+    assert "'b' is count and has no probabilities: use --std for its deviations.\n" in refused.stderr
 
 
 def test_hidden_counts() -> None:

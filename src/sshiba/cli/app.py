@@ -44,7 +44,6 @@ from .parts import check_growing, say_long, write_answers
 from .steps import (
     Targets,
     as_table,
-    check_has_probabilities,
     columns_of,
     dialect_of,
     entries_of,
@@ -264,9 +263,6 @@ def predict(
         used = loaded(model, unseen, max_memory)
         given, dialect = open_new(used, new, how, target, max_memory)
         check_growing(given, out)
-        if proba:
-            check_has_probabilities(used, target)
-
         known = "mean" if at_mean else None
 
         def answer(part: Any) -> pd.DataFrame:

@@ -307,13 +307,6 @@ def impute_views(
 # ------------------------------------------------------------------------------------------------------ answers
 
 
-def check_has_probabilities(model: SSHIBA, target: str) -> None:
-    for name, view in model.views_.items():
-        if not view.has_probabilities and (name == target or target in model.feature_names_in_[name]):
-            kind = type(view).__name__.lower()
-            raise ValueError(f"{target!r} is {kind} and has no probabilities: use --std for its deviations.")
-
-
 def interval_columns(model: SSHIBA, interval: Mapping[str, Any], target: str) -> list[pd.DataFrame]:
     """The ends of intervals, "weight lower", "weight upper"; of classes whether each is in the set, "north in set"."""
     ends = [

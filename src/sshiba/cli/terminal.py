@@ -72,6 +72,7 @@ OPTIONS = {
     Remedy.DENSE: "write it as a dense matrix, in which NaN means missing",
     Remedy.SPARSE_REAL: "take it as numbers with --view NAME=columns:real",
     Remedy.AT_MEAN: "take them at their mean with --covariates-at-mean",
+    Remedy.DEVIATIONS: "use --std for its deviations",
     Remedy.AS_LABELS: "if they are labels, say so with --covariate NAME=categorical",
     Remedy.UNIQUE_ROWS: "name the rows by another column with --index",
 }

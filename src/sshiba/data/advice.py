@@ -53,6 +53,7 @@ class Remedy(StrEnum):
     DENSE = "give a dense array, in which NaN means missing, or drop what holds them"
     SPARSE_REAL = "give it as Real"
     AT_MEAN = "take them at their mean with covariates='mean'"
+    DEVIATIONS = "use predict(..., return_std=True) for its deviations"
     AS_LABELS = "if they are labels, say so: covariates={name: 'categorical'}"
     UNIQUE_ROWS = "make row labels unique, e.g. frame.reset_index(drop=True) in every view"
 

@@ -16,6 +16,7 @@ from ..core.coded import CodedView
 from ..core.devices import device_or_host
 from ..core.predictive import PredictiveView
 from ..core.random import seed_sequence
+from ..data.advice import DataError, Problem, Remedy
 from ..data.border import answers_in_kind, as_views, fills_in_kind, has_row_names
 from ..data.coding import labelled_frame
 from ..data.covariates import ENTRY, GROUPS
@@ -25,7 +26,7 @@ from ..data.levels import first_places
 from ..data.one_table import columns_absent_from, is_one_table, merge_columns, same_name, whole_table
 from ..data.row_parts import by_parts, holds_sources, row_parts
 from ..data.sparse_tables import is_sparse_view, no_deviations, with_dense_columns
-from ..data.wording import did_you_mean, first_few
+from ..data.wording import did_you_mean, first_few, quoted
 from .draws import draw_cells, draw_rows
 from .inference import infer_factors, log_likelihood, log_likelihoods, unweighted
 from .influences import influence
@@ -111,7 +112,7 @@ class Answers(RowReader):
         view = self.fit.schema.types[name]
         if not view.has_probabilities:
             kind = type(view).__name__.lower()
-            raise ValueError(f"{target!r} is {kind} and has no probabilities; use predict(..., return_std=True).")
+            raise DataError(Problem(f"{quoted(target)} is {kind} and has no probabilities", (Remedy.DEVIATIONS,)))
         if not use_target:
             given = self._with_target_unread(given, name, column)
         data, index = self.read(given, covariates)
