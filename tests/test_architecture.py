@@ -1,5 +1,6 @@
 """docs/architecture.md says what is so: rooms, files, and the functions behind the paper's tables."""
 
+import ast
 import importlib
 import re
 import subprocess
@@ -12,7 +13,7 @@ import pytest
 
 import sshiba
 from sshiba.core.likelihoods import Likelihood
-from sshiba.data.types import View
+from sshiba.data.types import VIEW_TYPES, View
 
 ROOT = Path(__file__).parents[1]
 PAGE = (ROOT / "docs" / "architecture.md").read_text(encoding="utf-8")
@@ -55,6 +56,18 @@ def test_all_that_a_view_type_has_is_named(kind: type) -> None:
     names = {name for name in {**vars(kind), **kind.__annotations__} if not name.startswith("_")}
     told = set(re.findall(r"`(\w+)(?:\(\w+\))?`", section("A view type is two things")))
     assert names <= told, names - told
+
+
+def test_who_names_a_view_type_is_in_the_list() -> None:
+    """All other code asks a view what it is."""
+    told = section("A view type is two things").split("Only code that makes views")[1]
+    kinds = {kind.__name__ for kind in VIEW_TYPES.values()}
+    for path in SOURCE.rglob("*.py"):
+        imports = [node for node in ast.walk(ast.parse(path.read_text("utf-8"))) if isinstance(node, ast.ImportFrom)]
+        named = {name.name for node in imports if node.module != "numbers" for name in node.names}
+        own = path.relative_to(SOURCE).as_posix()
+        if named & kinds and own != "__init__.py" and not own.startswith("data/types/"):
+            assert f"`{own}`" in told or f"`{own.split('/')[0]}/`" in told, own
 
 
 def test_no_two_files_have_one_name() -> None:

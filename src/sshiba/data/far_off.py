@@ -23,6 +23,7 @@ class FarOff:
     values: tuple[float, ...]
     n: int
     nearest: float
+    may_be_skewed: bool = True  # or does their column have a margin already?
 
 
 def far_off(values: np.ndarray) -> dict[int, FarOff]:

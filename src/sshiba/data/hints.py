@@ -12,14 +12,13 @@ import pandas as pd
 
 from ..core.coded import CodedView
 from .advice import DataWarning, Example, Problem, Remedy, With
-from .cells import column_kind, read_numbers
+from .cells import column_kind
 from .containers import Table
-from .far_off import LEAST, OFTEN, FarOff, far_off
+from .far_off import LEAST, FarOff
 from .markers import is_text, suspects
 from .ordered_words import in_order
 from .schema import Schema
 from .spellings import spellings, text_counts
-from .types import Categorical, Real
 from .wording import counted, first_few, quoted
 
 logger = logging.getLogger("sshiba")
@@ -73,23 +72,20 @@ def _warn_labels(schema: Schema, tables: Mapping[str, Table]) -> None:
 
 
 def _far_off(schema: Schema, tables: Mapping[str, Table]) -> Iterator[Problem]:
-    """Numbers that look as if they meant missing, or may ruin a fit; with a margin outliers are expected."""
+    """Numbers that look as if they meant missing, or may ruin a fit."""
     for name, view in schema.types.items():
         table, coding = tables[name], schema.codings[name]
-        if not isinstance(view, Real) or table.tensor is not None or table.sparse is not None:
-            continue
-        limits = view.limits_of(coding.read_columns)
-        for place, own in far_off(read_numbers(view.features_of(table.sample, name), name, ())).items():
-            if (view.margin is None or own.n >= OFTEN) and not set(own.values) & set(limits.pairs[place]):
-                yield _far_off_in_words(coding.features[place], own, view.margin is None)
+        if table.tensor is None and table.sparse is None:
+            for place, own in view.outliers(table.sample, name, coding).items():
+                yield _far_off_in_words(coding.features[place], own)
 
 
-def _far_off_in_words(column: Any, own: FarOff, may_be_bent: bool) -> Problem:
+def _far_off_in_words(column: Any, own: FarOff) -> Problem:
     texts = [f"{value:g}" for value in own.values]
     where = f"{quoted(column)}: {' and '.join(texts)} ({counted(own.n, 'cell')})"
     what = f"{where} {'is' if len(texts) == 1 else 'are'} far from all others (next: {own.nearest:g})"
     missing = With.texts(Remedy.IF_MISSING, (f"{value:.12g}" for value in own.values))
-    return Problem(what, (missing, Remedy.IF_REAL) if may_be_bent else (missing,))
+    return Problem(what, (missing, Remedy.IF_REAL) if own.may_be_skewed else (missing,))
 
 
 def warn_beyond_training(schema: Schema, data: Mapping[str, CodedView]) -> None:
@@ -102,7 +98,8 @@ def warn_beyond_training(schema: Schema, data: Mapping[str, CodedView]) -> None:
 def _beyond_training(schema: Schema, data: Mapping[str, CodedView]) -> Iterator[Problem]:
     """No value of n is farther from their mean than √(n − 1) deviations."""
     for name, view in data.items():
-        if not isinstance(schema.types.get(name), Real) or not isinstance(view.target, np.ndarray) or view.ndim != 2:
+        kind = schema.types.get(name)
+        if kind is None or kind.latent or not isinstance(view.target, np.ndarray) or view.ndim != 2:
             continue
         coding = schema.codings[name]
         n, width = np.maximum(coding.observed_per_feature, 1), len(coding.features)
@@ -175,7 +172,7 @@ def _is_told(column: pd.Series) -> bool:
 def _orders(schema: Schema) -> Iterator[Problem]:
     """Labels that have an order by their words, and are taken without it."""
     for name, coding in schema.codings.items():
-        levels = in_order(coding.levels or ()) if isinstance(schema.types[name], Categorical) else None
+        levels = in_order(coding.levels or ())
         if levels is not None:
             whose = coding.features[0] if schema.one_table else name
             said = Example(f"{{{quoted(whose)}: Ordinal(levels={levels})}}", f"{whose}={','.join(levels)}")

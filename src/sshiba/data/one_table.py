@@ -21,7 +21,7 @@ from .limits import Limits, read_beyond
 from .markers import tell_markers, without_markers
 from .refusing import is_constant_text, refusal
 from .spellings import holds_yes_no
-from .types import VIEW_TYPES, Ordinal, Real, View, says_type
+from .types import VIEW_TYPES, Ordinal, View, says_type
 from .wording import counted, did_you_mean, first_few, quoted
 
 logger = logging.getLogger("sshiba")
@@ -98,7 +98,7 @@ def split_training(frame: pd.DataFrame, option: Mapping[Any, Any] | None, covari
 
 def numbers_at_limits(frame: pd.DataFrame, types: Iterable[Any]) -> pd.DataFrame:
     """The frame, in which columns whose limits are given by name are numbers, though cells of them are such as <0.5."""
-    for limits in (kind.limits for kind in types if isinstance(kind, Real) and isinstance(kind.limits, dict)):
+    for limits in (kind.named_limits for kind in types if isinstance(kind, View)):
         if set(limits) & set(frame):
             frame = read_beyond(frame, Limits.of(_within(limits, frame), tuple(frame)), NUMERIC)
     return frame

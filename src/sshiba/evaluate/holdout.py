@@ -279,7 +279,8 @@ def _check_levels(fitted: Any, shown: Any, name: str, hidden: np.ndarray, truth:
     levels = level_probabilities(fitted, shown, name)
     known, guess = (level_numbers(values, coding, hidden) for values in (truth, found))
     centre = np.array([own.median for own in coding.ordered], dtype=float)
-    return Check("Ordinal", coding.features, hidden, known, guess, centre=centre, levels=levels)
+    kind = type(fitted.views_[name]).__name__
+    return Check(kind, coding.features, hidden, known, guess, centre=centre, levels=levels)
 
 
 def holdout(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -15,6 +16,7 @@ from ...core.streamed import join_views
 from ..advice import DataError, Problem, Remedy
 from ..cells import observed_mask, read_numbers, refuse_cells, standardise
 from ..coding import Coding, plain_names
+from ..far_off import OFTEN, FarOff, far_off
 from ..learned import NumberSummary
 from ..limits import Edges, Limits, as_intervals, beyond, check_limits, count, plain_limits, read_beyond
 from ..margin_choice import (
@@ -128,6 +130,19 @@ class Real(View):
 
     def limits_of(self, columns: tuple) -> Limits:
         return Limits.of(self.limits, columns)
+
+    @property
+    def named_limits(self) -> Mapping[Any, Any]:
+        return self.limits if isinstance(self.limits, dict) else {}
+
+    def outliers(self, frame: pd.DataFrame, name: str, coding: Coding) -> Mapping[int, FarOff]:
+        """With a margin only values that repeat; a limit is none."""
+        limits = self.limits_of(coding.read_columns)
+        return {
+            place: replace(own, may_be_skewed=self.margin is None)
+            for place, own in far_off(read_numbers(self.features_of(frame, name), name, ())).items()
+            if (self.margin is None or own.n >= OFTEN) and not set(own.values) & set(limits.pairs[place])
+        }
 
     @classmethod
     def recognise(cls, frame: pd.DataFrame) -> str | None:

@@ -15,6 +15,7 @@ from ...core.coded import CodedView
 from ...core.likelihoods import Likelihood
 from ..advice import DataTypeError, Problem, Remedy
 from ..coding import Coding
+from ..far_off import FarOff
 from ..limits import Limits
 from ..sparse_tables import SparseTable
 from ..twins import TwinOptions
@@ -65,6 +66,15 @@ class View(ABC):
     def limits_of(self, columns: tuple) -> Limits:
         """The limits of measurement of these columns of it."""
         return Limits.of(None, columns)
+
+    @property
+    def named_limits(self) -> Mapping[Any, Any]:
+        """Column -> its limits of measurement, where they are given by name."""
+        return {}
+
+    def outliers(self, frame: pd.DataFrame, name: str, coding: Coding) -> Mapping[int, FarOff]:
+        """Place of a feature -> cells that look as if they meant missing, or may ruin a fit; none by default."""
+        return {}
 
     @classmethod
     @abstractmethod
