@@ -21,7 +21,7 @@ from .text_files import Dialect
 
 Add = Callable[[pd.DataFrame], None]
 GROUP_BYTES = 2**24  # of a row group of a Parquet file
-spreadsheet_safe: ContextVar[bool] = ContextVar("spreadsheet_safe", default=False)  # do texts that are formulas stay?
+spreadsheet_safe: ContextVar[bool] = ContextVar("spreadsheet_safe", default=False)  # are formulas made harmless?
 FORMULA = re.compile(r"[=+\-@\t\r](?![\d.,]+(e[+-]?\d+)?\s*%?$)", re.IGNORECASE)  # and no number
 
 

@@ -54,8 +54,8 @@ class Fitted:
     settings: dict[str, Any]  # of the estimator at the fit, all but views, callback and max_memory
     choice: Candidate  # the priors, and which factors were to be kept
     groups: np.ndarray | None = None  # (N,): the group of samples of each training row, -1: none
-    r2_by_group: np.ndarray | None = None  # (S, K + 1, M): the same within each group, beside its intercept
-    search: Search | None = None  # how that was chosen, None where it was given
+    r2_by_group: np.ndarray | None = None  # (S, K + 1, M): r2 within each group, about its own intercepts
+    search: Search | None = None  # how `choice` was found, None where there was no search
     reading: dict[str, Any] | None = None  # how the files of the data were read, in JSON values; None: no files
 
     @property
