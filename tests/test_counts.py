@@ -101,10 +101,14 @@ def test_sizes_take_what_rows_have_in_common() -> None:
     assert fit({"words": values}, {"words": Count(size=False)}, max_iter=100).n_components_ >= 1
     shown = np.where(np.arange(15) < 10, values, np.nan)
     predicted = by_size.predict({"words": shown}, "words", use_target=True)
-    expected = shown[:, :10].sum(axis=1, keepdims=True) / means[:10].sum() * means
-    np.testing.assert_allclose(predicted[:, 10:], expected[:, 10:], rtol=0.35)
+    shares, seen = values.sum(axis=0) / values.sum(), shown[:, :10].sum(axis=1)
+    expected = seen[:, None] / shares[:10].sum() * shares
+    told = seen >= 50  # of a row of few counts the prior of sizes says something, too
+    assert told.sum() > 50
+    np.testing.assert_allclose(predicted[told, 10:], expected[told, 10:], rtol=0.03)
+    np.testing.assert_allclose(predicted[:, 10:].mean(axis=0), expected[:, 10:].mean(axis=0), rtol=0.02)
     alone = by_size.predict({"words": np.full((2, 15), np.nan)}, "words", use_target=True)
-    np.testing.assert_allclose(alone, [values.mean(axis=0)] * 2, rtol=0.35)
+    np.testing.assert_allclose(alone, [values.mean(axis=0)] * 2, rtol=0.02)
 
 
 def test_a_hidden_column_does_not_tell_the_size() -> None:
