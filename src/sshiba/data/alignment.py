@@ -12,10 +12,10 @@ from .advice import DataError, Problem, Remedy
 from .containers import Table, check_unique_rows
 from .wording import counted, first_few
 
-RowPlaces = dict[str, np.ndarray | None]  # of each view
+PlacesByView = dict[str, np.ndarray | None]  # of each view
 
 
-def align(tables: Mapping[str, Table], training: bool) -> tuple[pd.Index, RowPlaces]:
+def align(tables: Mapping[str, Table], training: bool) -> tuple[pd.Index, PlacesByView]:
     """The rows of all views together, and where each of them lies in each view.
 
     Frames align by label: the first frame's order, then new labels as they appear. Arrays align by position, so that
@@ -44,7 +44,7 @@ def align(tables: Mapping[str, Table], training: bool) -> tuple[pd.Index, RowPla
     union = all_labels(indexed.values())
     if training:
         _warn_few_in_common(indexed, union)
-    rows: RowPlaces = {name: None if union.equals(i) else i.get_indexer(union) for name, i in indexed.items()}
+    rows: PlacesByView = {name: None if union.equals(i) else i.get_indexer(union) for name, i in indexed.items()}
     return union, {name: rows.get(name) for name in tables}
 
 

@@ -21,7 +21,7 @@ from ..core.coded import CodedView
 from ..core.machine import chunk_bytes, memory_limit
 from ..core.streamed import AnyView, ReadCount, StreamedView
 from .advice import DataTypeError, Problem, Remedy
-from .alignment import RowPlaces, align
+from .alignment import PlacesByView, align
 from .border import as_views
 from .coding import Coding
 from .containers import Table, match_columns, read_table
@@ -184,7 +184,9 @@ def apart(views: Mapping[str, Any], entries: Collection[str]) -> tuple[dict[str,
     return rest, {name: read_table(on_host(value), name, allow_no_rows=True) for name, value in beside.items()}
 
 
-def _align_all(tables: Mapping[str, Table], beside: Mapping[str, Table], training: bool) -> tuple[pd.Index, RowPlaces]:
+def _align_all(
+    tables: Mapping[str, Table], beside: Mapping[str, Table], training: bool
+) -> tuple[pd.Index, PlacesByView]:
     """As `align`; rows that only covariates have are no rows, unless there is no view."""
     index, rows = align({**tables, **beside}, training)
     places = [rows[name] for name in tables]
