@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from .frame_library import FrameLibrary, Table
+from .frame_library import FrameLibrary, FrameOrSeries
 from .source_formats import find_source
 from .sources import NamedRows, RowSource
 from .sparse_tables import SparseTable, as_dense, has_missing, is_small, is_sparse_view, named_table
@@ -142,12 +142,12 @@ class Annotated(FrameLibrary):
     def to_pandas(self, value: Any, name: str) -> Any:
         return matrix(value, name)
 
-    def filled(self, table: Table, given: Any, read: Any) -> Any:
+    def filled(self, table: FrameOrSeries, given: Any, read: Any) -> Any:
         copy = _copy(given)
         _fill_matrix(copy, table)
         return copy
 
-    def deviations(self, table: Table, given: Any) -> Any:
+    def deviations(self, table: FrameOrSeries, given: Any) -> Any:
         import anndata
 
         values = table.matrix if isinstance(table, SparseTable) else table.loc[given.obs_names].to_numpy()

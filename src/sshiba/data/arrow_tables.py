@@ -7,7 +7,7 @@ from typing import Any
 
 import pandas as pd
 
-from .frame_library import FrameLibrary, Table, is_unchanged, means_of_whole_numbers
+from .frame_library import FrameLibrary, FrameOrSeries, is_unchanged, means_of_whole_numbers
 
 COLUMN = "column"  # the name of a column that is alone, for Arrow's have none
 
@@ -23,7 +23,7 @@ class Arrow(FrameLibrary):
             value, pyarrow.Table | pyarrow.RecordBatch | pyarrow.ChunkedArray | pyarrow.Array
         )
 
-    def to_pandas(self, value: Any, name: str) -> Table:
+    def to_pandas(self, value: Any, name: str) -> FrameOrSeries:
         table = _as_table(value)
         for place, field in enumerate(table.schema):
             if _pyarrow().types.is_decimal(field.type):
@@ -33,14 +33,14 @@ class Arrow(FrameLibrary):
         frame = table.to_pandas(types_mapper=nullable.get, date_as_object=False)
         return frame if _is_table(value) else frame[COLUMN].rename(None)
 
-    def answer(self, table: Table) -> Any:
+    def answer(self, table: FrameOrSeries) -> Any:
         if isinstance(table, pd.Series):
             return self.answer(table.to_frame(COLUMN)).column(COLUMN)
         named = not isinstance(table.index, pd.RangeIndex)
         made = _pyarrow().Table.from_pandas(_with_texts(table).rename(columns=str), preserve_index=named)
         return made if named else made.replace_schema_metadata(None)
 
-    def filled(self, table: Table, given: Any, read: Any) -> Any:
+    def filled(self, table: FrameOrSeries, given: Any, read: Any) -> Any:
         if isinstance(table, pd.Series):
             frames = (table.to_frame(COLUMN), _as_table(given), read.to_frame(COLUMN))
             return self.filled(*frames).column(COLUMN)

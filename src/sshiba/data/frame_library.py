@@ -6,7 +6,7 @@ from typing import Any
 
 import pandas as pd
 
-Table = pd.DataFrame | pd.Series
+FrameOrSeries = pd.DataFrame | pd.Series
 
 
 class FrameLibrary:
@@ -22,15 +22,15 @@ class FrameLibrary:
         """A table of the user's as a DataFrame or Series, for the view of this name."""
         return value
 
-    def answer(self, table: Table) -> Any:
+    def answer(self, table: FrameOrSeries) -> Any:
         """What the model says of rows that came in this library: factors, predictions."""
         return table
 
-    def filled(self, table: Table, given: Any, read: Any) -> Any:
+    def filled(self, table: FrameOrSeries, given: Any, read: Any) -> Any:
         """What the user gave (and `to_pandas` read), with its holes filled as in `table`."""
         return self.answer(table)
 
-    def deviations(self, table: Table, given: Any) -> Any:
+    def deviations(self, table: FrameOrSeries, given: Any) -> Any:
         """The standard deviations of what was filled in."""
         return self.answer(table)
 

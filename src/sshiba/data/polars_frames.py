@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from .frame_library import FrameLibrary, Table, is_unchanged, means_of_whole_numbers
+from .frame_library import FrameLibrary, FrameOrSeries, is_unchanged, means_of_whole_numbers
 
 
 class Polars(FrameLibrary):
@@ -20,20 +20,20 @@ class Polars(FrameLibrary):
         polars = sys.modules.get("polars")
         return polars is not None and isinstance(value, polars.DataFrame | polars.Series)
 
-    def to_pandas(self, value: Any, name: str) -> Table:
+    def to_pandas(self, value: Any, name: str) -> FrameOrSeries:
         if hasattr(value, "columns"):
             columns = {column.name: _to_array(column) for column in value.get_columns()}
             return pd.DataFrame(columns, index=pd.RangeIndex(len(value)))
         return pd.Series(_to_array(value), name=value.name or None)
 
-    def answer(self, table: Table) -> Any:
+    def answer(self, table: FrameOrSeries) -> Any:
         import polars
 
         if isinstance(table, pd.Series):
             return _to_series(table, "" if table.name is None else str(table.name))
         return polars.DataFrame([_to_series(table.iloc[:, j], str(name)) for j, name in enumerate(table.columns)])
 
-    def filled(self, table: Table, given: Any, read: Any) -> Any:
+    def filled(self, table: FrameOrSeries, given: Any, read: Any) -> Any:
         if isinstance(table, pd.Series):
             return _restore(table, given, read)
         return given.with_columns([_restore(table[name], given[name], read[name]) for name in given.columns])
