@@ -21,7 +21,7 @@ from sshiba.core.predictive import predictive_x
 from sshiba.core.spec import ViewSpec
 from sshiba.core.state import Fixed, Gamma, Posterior, ViewPosterior
 from sshiba.data.types import VIEW_TYPES, Binary, Categorical, Count, Ordinal, Real, View
-from sshiba.engines.memory import Local
+from sshiba.engines.memory import MemoryLocal
 from sshiba.fitted.draws import draw_rows
 
 
@@ -158,7 +158,9 @@ class DrawnX:
     log_ratio: np.ndarray  # (S,), the mean of all copies
 
 
-def draw_x(problem: Problem, i: int, before: Posterior, old: Local, new: Local, rng: np.random.Generator) -> DrawnX:
+def draw_x(
+    problem: Problem, i: int, before: Posterior, old: MemoryLocal, new: MemoryLocal, rng: np.random.Generator
+) -> DrawnX:
     """From q(x) as its update left it; cells that have no q(x) are 0."""
     data, spec = problem.data[i], problem.spec.views[i]
     y, precision = predictors(problem, i, before, old, new)
@@ -183,7 +185,9 @@ def draw_x(problem: Problem, i: int, before: Posterior, old: Local, new: Local, 
     return DrawnX(np.stack(x), observed | is_hole, np.mean(ratios, axis=0))
 
 
-def predictors(problem: Problem, i: int, before: Posterior, old: Local, new: Local) -> tuple[np.ndarray, np.ndarray]:
+def predictors(
+    problem: Problem, i: int, before: Posterior, old: MemoryLocal, new: MemoryLocal
+) -> tuple[np.ndarray, np.ndarray]:
     """The predictor (n, D) and the precision (n, D, D) with which q(x) of a view was made.
 
     By z alone under "mean-field". Else by all other cells, of which those of views before it are new, for classes also
@@ -194,7 +198,7 @@ def predictors(problem: Problem, i: int, before: Posterior, old: Local, new: Loc
     told = old
     if problem.missing == "exact" and spec.likelihood.whole_rows:
         first = [j < i or not other.likelihood.whole_rows for j, other in enumerate(problem.spec.views)]
-        told = Local(tuple(tuple(b if f else a for a, b, f in zip(x, y, first)) for x, y in zip(old.x, new.x)))
+        told = MemoryLocal(tuple(tuple(b if f else a for a, b, f in zip(x, y, first)) for x, y in zip(old.x, new.x)))
     z, cov = q_of_z(problem, before, told)
     y = z @ view.w_mean.T + view.b_mean
     if problem.missing == "mean-field" or not spec.likelihood.latent:
@@ -304,7 +308,7 @@ def view_terms(
     return terms
 
 
-def q_of_z(problem: Problem, posterior: Posterior, local: Local) -> tuple[np.ndarray, np.ndarray]:
+def q_of_z(problem: Problem, posterior: Posterior, local: MemoryLocal) -> tuple[np.ndarray, np.ndarray]:
     """What these globals and this q(x) say of z: (n, K) and (n, K, K), in the order of the data."""
     n, k = problem.rows.n_rows, posterior.n_components
     mean, cov = np.empty((n, k)), np.empty((n, k, k))
@@ -316,7 +320,7 @@ def q_of_z(problem: Problem, posterior: Posterior, local: Local) -> tuple[np.nda
     return mean, cov
 
 
-def gather(problem: Problem, local: Local, i: int, name: str) -> np.ndarray:
+def gather(problem: Problem, local: MemoryLocal, i: int, name: str) -> np.ndarray:
     """What is kept of each cell of a view's q(x), in the order of the data; 1 where nothing is."""
     out = np.ones((problem.rows.n_rows, problem.spec.views[i].n_features))
     for x, part in zip(local.x, problem.rows.slices):

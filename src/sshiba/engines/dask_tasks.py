@@ -23,7 +23,7 @@ from ..core.holes import Holes
 from ..core.messages import Messages
 from ..core.spec import ModelSpec
 from ..core.state import Stats
-from .memory import Local, MemoryRows
+from .memory import MemoryLocal, MemoryRows
 from .protocol import SETTLING, Accuracy, Ask, RowPosterior
 
 
@@ -46,7 +46,7 @@ class HeldBlock:
     plan: Plan
     first: int  # the place of its first row among all
     data: Sequence[CodedView]
-    kept: dict[int, Local] = field(default_factory=dict)
+    kept: dict[int, MemoryLocal] = field(default_factory=dict)
     owns_data: bool = True  # or does the worker count them already as parts of a collection?
     rows: MemoryRows = field(init=False)
 
@@ -66,7 +66,7 @@ class HeldBlock:
         """A worker that takes it over arranges the rows again, in the same way."""
         return HeldBlock, (self.plan, self.first, self.data, dict(self.kept))
 
-    def recall(self, number: int, messages: Messages, rounds: int = SETTLING) -> tuple[Local, bool]:
+    def recall(self, number: int, messages: Messages, rounds: int = SETTLING) -> tuple[MemoryLocal, bool]:
         """q(x) of a state, and whether it had to be found again: in so many rounds with the globals fixed."""
         if number in self.kept:
             return self.kept[number], False
@@ -75,7 +75,7 @@ class HeldBlock:
             local, _ = self.rows.settle(messages, local, rounds)
         return local, self.rows.has_latent
 
-    def keep(self, number: int, local: Local, dropped: Sequence[int]) -> None:
+    def keep(self, number: int, local: MemoryLocal, dropped: Sequence[int]) -> None:
         """What a state has of q(x); nobody needs that of the `dropped` ones any more."""
         self.kept[number] = local
         for gone in dropped:

@@ -44,7 +44,7 @@ MOST_PASSES = 8  # over rows that are read, for patterns of holes that lie apart
 
 
 @dataclass(frozen=True)
-class Local:
+class MemoryLocal:
     """What the rows keep between sweeps: q(x) of each block, and the products of each part in Gram space."""
 
     x: tuple[LocalX, ...]
@@ -237,33 +237,33 @@ class MemoryRows:
         local = self.start(plain_posterior(self.spec, self.groups))
         return principal_directions(self.squares(local), partial(self.times, local), k, self.spec.n_known)
 
-    def squares(self, local: Local) -> np.ndarray:
+    def squares(self, local: MemoryLocal) -> np.ndarray:
         """Σ <x>² of each feature, (ΣD,)."""
         return self._with_room(lambda: sum(map(squares_of, self._products(local))))
 
-    def times(self, local: Local, Q: np.ndarray) -> np.ndarray:
+    def times(self, local: MemoryLocal, Q: np.ndarray) -> np.ndarray:
         """XᵀX Q of the features of all views side by side, (ΣD, p); x at its mean."""
         return self._with_room(lambda: sum(products(part, Q) for part in self._products(local)))
 
-    def _products(self, local: Local) -> list[RowProducts]:
+    def _products(self, local: MemoryLocal) -> list[RowProducts]:
         return [
             RowProducts(self.blocks[part.blocks], local.x[part.blocks], part.gram, cross, part.summary)
             for part, cross in zip(self.parts, local.cross)
         ]
 
-    def start(self, posterior: Globals) -> Local:
+    def start(self, posterior: Globals) -> MemoryLocal:
         if not self.has_latent:
-            return Local(tuple((None,) * len(self.data) for _ in self.slices), (None,) * len(self.parts))
+            return MemoryLocal(tuple((None,) * len(self.data) for _ in self.slices), (None,) * len(self.parts))
         messages = self._messages(posterior)
         keep = self._keeping()
         return self._with_room(
             lambda: self._with_products(tuple(keep(start_x(block, messages)) for block in self.blocks))
         )
 
-    def step(self, posterior: Globals, local: Local, hold_x: bool = False) -> tuple[Local, Stats]:
+    def step(self, posterior: Globals, local: MemoryLocal, hold_x: bool = False) -> tuple[MemoryLocal, Stats]:
         return self._with_room(lambda: self._step(posterior, local, hold_x))
 
-    def _step(self, posterior: Globals, local: Local, hold_x: bool) -> tuple[Local, Stats]:
+    def _step(self, posterior: Globals, local: MemoryLocal, hold_x: bool) -> tuple[MemoryLocal, Stats]:
         on_host = make_messages(posterior, self.spec, self.groups)
         # What rows share is K x K, and sooner found on the host than launched on a device.
         shared = [None if part.shared is None else z_covariance(part.shared, on_host) for part in self.parts]
@@ -291,7 +291,7 @@ class MemoryRows:
             total = fetched if total is None else total + fetched
             crosses.append(cross)
         assert total is not None  # there is at least one row
-        return Local(tuple(x), tuple(crosses)), total
+        return MemoryLocal(tuple(x), tuple(crosses)), total
 
     def _each(self, part: Part, job: Callable[..., Any], blocks: PlacedBlocks, x: Sequence[LocalX]) -> Iterator[Any]:
         """What a job finds for each block and its q(x), in order.
@@ -310,7 +310,9 @@ class MemoryRows:
         found = map(job, blocks, x)
         return found if by_block else with_one_thread_less(found)
 
-    def settle(self, posterior: Globals, local: Local, max_rounds: int = FULL.max_rounds) -> tuple[Local, bool]:
+    def settle(
+        self, posterior: Globals, local: MemoryLocal, max_rounds: int = FULL.max_rounds
+    ) -> tuple[MemoryLocal, bool]:
         if not self.has_latent:
             return local, True
         messages, keep = self._messages(posterior), self._keeping()
@@ -326,7 +328,7 @@ class MemoryRows:
         return self._with_room(lambda: self._with_products(tuple(settled))), converged
 
     def infer(
-        self, posterior: Globals, local: Local | None = None, accuracy: Accuracy = FULL, then: Ask = same
+        self, posterior: Globals, local: MemoryLocal | None = None, accuracy: Accuracy = FULL, then: Ask = same
     ) -> Iterator[Any]:
         messages = self._messages(posterior)
 
@@ -348,7 +350,7 @@ class MemoryRows:
         i: int,
         whole: Block,
         some: slice,
-        local: Local | None,
+        local: MemoryLocal | None,
         messages: Messages,
         accuracy: Accuracy,
         each: bool,
@@ -381,13 +383,13 @@ class MemoryRows:
     def _messages(self, posterior: Globals) -> Messages:
         return self.device.put_at_once(make_messages(posterior, self.spec, self.groups))
 
-    def _with_products(self, x: tuple[LocalX, ...]) -> Local:
+    def _with_products(self, x: tuple[LocalX, ...]) -> MemoryLocal:
         """q(x) of all blocks with its products in Gram space."""
         cross = [
             take_cross(self.blocks[part.blocks], x[part.blocks]) if part.gram is not None else None
             for part in self.parts
         ]
-        return Local(x, tuple(cross))
+        return MemoryLocal(x, tuple(cross))
 
     @property
     def has_latent(self) -> bool:
