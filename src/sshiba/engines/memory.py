@@ -31,7 +31,7 @@ from ..core.work import product_operations
 from .block_making import cut, group_labels, outline_of, row_view, summarised, with_sums, working_width
 from .gram import Cross, Gram, choose_gram, gram_step, take_cross, take_gram
 from .patterns import arrange_rows
-from .placed import PlacedBlocks, Room
+from .placed import DeviceRoom, PlacedBlocks
 from .principal import RowProducts, principal_directions, products, squares_of
 from .protocol import FULL, Accuracy, Ask, CellMoments, RowPosterior, same
 
@@ -131,7 +131,7 @@ class MemoryRows:
         self.slices: list[slice] = []  # the places of each block in `order`
         self.blocks = PlacedBlocks(device, [], None if self.in_memory else self._read)
         self.parts: list[Part] = []
-        self.room = Room(device, sum(view.nbytes for view in data if view.on_host and view.in_memory))
+        self.room = DeviceRoom(device, sum(view.nbytes for view in data if view.on_host and view.in_memory))
         for part, shared in parts:
             self.parts.append(self._make_part(part, shared, engine, n_components, block_rows))
 

@@ -56,7 +56,7 @@ class PlacedBlocks(Sequence[Block]):
         return (self.stored[place] for place in self.which)
 
 
-class Room:
+class DeviceRoom:
     """Whether the data stay on a device. They leave it the first time that its memory is full."""
 
     def __init__(self, device: Device, data_bytes: int) -> None:
