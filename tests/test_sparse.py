@@ -21,7 +21,7 @@ from sshiba.data import sparse_tables
 from sshiba.data.sparse_tables import DENSE_BYTES, read_sparse, standardise_stored, summarise
 from sshiba.data.types.real import Real as RealView
 from sshiba.evaluate import holdout, stability
-from sshiba.evaluate.hiding import draw_rows, take_rows
+from sshiba.evaluate.hiding import take_drawn, take_rows
 
 N, D = 160, 30
 ROWS = [f"cell {i}" for i in range(N)]
@@ -489,10 +489,10 @@ def test_rows_are_taken_and_drawn(X: np.ndarray) -> None:
     from sshiba.data.border import as_views
 
     named = as_views(annotated_of(sparse.csr_matrix(X[:50]), ROWS[:50]))["X"]
-    drawn = draw_rows(named, index, rows)
+    drawn = take_drawn(named, index, rows)
     np.testing.assert_array_equal(drawn.matrix.toarray(), X[[3, 3, 7]])
     assert list(drawn.index) == [0, 1, 3]
-    np.testing.assert_array_equal(draw_rows(sparse.csr_array(X), index, rows).matrix.toarray(), X[rows])
+    np.testing.assert_array_equal(take_drawn(sparse.csr_array(X), index, rows).matrix.toarray(), X[rows])
     taken = take_rows(named, index, np.isin(np.arange(N), [2, 60]))
     np.testing.assert_array_equal(taken.matrix.toarray(), X[[2]])
     assert list(taken.index) == ["cell 2"]

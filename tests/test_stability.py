@@ -13,7 +13,7 @@ from sklearn.exceptions import NotFittedError
 
 from sshiba import SSHIBA, Binary, Categorical, Priors, plots
 from sshiba.evaluate import Stability, match, stability
-from sshiba.evaluate.hiding import draw_rows
+from sshiba.evaluate.hiding import take_drawn
 
 N = 150
 
@@ -195,7 +195,7 @@ def test_a_draw_has_the_rows_that_were_drawn(views: dict) -> None:
     frames = mixed(views)
     rows = np.array([0, 30, 30, 25])
     index = frames["a"].index
-    drawn = {name: draw_rows(value, index, rows) for name, value in frames.items()}
+    drawn = {name: take_drawn(value, index, rows) for name, value in frames.items()}
     np.testing.assert_array_equal(drawn["a"], frames["a"].iloc[rows])
     assert drawn["a"].index.tolist() == [0, 1, 2, 3]
     np.testing.assert_array_equal(drawn["b"], frames["b"].loc[["row 30", "row 30", "row 25"]])

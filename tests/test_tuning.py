@@ -7,7 +7,7 @@ from scipy import sparse
 
 from sshiba import SSHIBA, Binary, Categorical, Real, tune
 from sshiba.data.sparse_tables import SparseTable
-from sshiba.evaluate.hiding import draw_rows, take_rows
+from sshiba.evaluate.hiding import take_drawn, take_rows
 from sshiba.evaluate.tuning import configured
 
 
@@ -87,7 +87,7 @@ def test_rows_of_one_label_are_taken_by_place() -> None:
     assert take_rows(view, index, ~held_out)["a"].tolist() == [0, 2, 3]
     assert take_rows(view["a"], index, held_out).tolist() == [1]
     assert take_rows(table, index, ~held_out).matrix.toarray().ravel().tolist() == [0, 2, 3]
-    assert draw_rows(table, index, np.array([1, 1, 3])).matrix.toarray().ravel().tolist() == [1, 1, 3]
+    assert take_drawn(table, index, np.array([1, 1, 3])).matrix.toarray().ravel().tolist() == [1, 1, 3]
 
 
 def test_predictions_are_compared_with_their_own_rows(frames: dict) -> None:

@@ -26,7 +26,7 @@ def take_rows(value: Any, index: pd.Index, rows: np.ndarray) -> Any:
     return _rows_at(value, places[places >= 0])
 
 
-def draw_rows(value: Any, index: pd.Index, rows: np.ndarray) -> Any:
+def take_drawn(value: Any, index: pd.Index, rows: np.ndarray) -> Any:
     """Rows of one view as they were drawn, some of them several times, named by their places in the draw."""
     value = _readable(value)
     places = _places_in(value, index)[rows]

@@ -20,7 +20,7 @@ from ..data.sampling import MOST_ROWS, draw_sample
 from ..data.wording import counted
 from ..fitted.answers import Answers
 from ..fitted.fitted import Fitted, FittedModel, fitted_of
-from .hiding import draw_rows, quiet_fit
+from .hiding import quiet_fit, take_drawn
 
 logger = logging.getLogger("sshiba")
 
@@ -195,7 +195,7 @@ def _sample(
         return views
     for rows in _draws(len(index), rng):
         if all(_keeps_all(coded, rows) for coded in data.values()):
-            return {name: draw_rows(value, index, rows) for name, value in views.items()}
+            return {name: take_drawn(value, index, rows) for name, value in views.items()}
     raise ValueError(
         f"in each of {MOST_DRAWS:,} draws of rows some column had no value, or some class no row: leave out columns "
         "and classes that hardly any row has."
