@@ -90,11 +90,11 @@ class Block:
         """Is the posterior of latent x q(z | x) Π q(x), or, with holes as variables, q(z) q(x)?"""
         return self.exact and any(not view.is_static for view in self.views)
 
-    def parts(self, n_components: int, own: bool | None = None) -> list[slice]:
+    def parts(self, n_factors: int, own: bool | None = None) -> list[slice]:
         """As many rows at a time as there is room for what each has of its own, or all where they share it."""
         latent = [view for view in self.views if not view.is_static]
         classes = sum(len(view.groups.index) ** 2 for view in latent if view.target.ndim == 1)
-        own_bytes = 32 * n_components**2 + sum(8 * len(v.groups.index) * n_components for v in latent) + 8 * classes
+        own_bytes = 32 * n_factors**2 + sum(8 * len(v.groups.index) * n_factors for v in latent) + 8 * classes
         step = max(1, self.part_bytes // max(own_bytes, 1)) if (not self.shared if own is None else own) else self.n
         return [slice(start, min(start + step, self.n)) for start in range(0, self.n, step)]
 

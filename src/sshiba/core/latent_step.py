@@ -214,8 +214,8 @@ def _infer_rows_of_arrays(view: LatentView, y: Array, each: bool) -> RowUpdate:
         return values if rows.seen is None else xp.take(values, rows.seen, axis=0)
 
     gain = some(view.gain) if own else view.gain
-    r, n_features, n_components = gain.shape
-    flat = xp.reshape(gain, (r * n_features, n_components))  # one product is faster than one for each row
+    r, n_features, n_factors = gain.shape
+    flat = xp.reshape(gain, (r * n_features, n_factors))  # one product is faster than one for each row
     leverage = xp.reshape(flat @ message.w_mean.T, (r, n_features, n_features))
     xi = None if view.x.xi is None else some(view.x.xi)
     seen = None if view.seen is None or rows.seen is not None else view.seen
