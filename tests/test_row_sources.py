@@ -351,8 +351,40 @@ def test_sizes_that_are_none(given: Any) -> None:
         memory_limit(given)
 
 
-def test_by_default_a_share_of_the_machine() -> None:
-    assert 1e8 < memory_limit(None) < 1e14
+def test_by_default_a_share_of_what_is_free(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(machine, "free_memory", lambda: 10**9)
+    assert memory_limit(None) == machine.SHARE * 10**9
+    monkeypatch.setattr(machine, "free_memory", lambda: 0)
+    assert memory_limit(None) == machine.LEAST
+
+
+V1, V2 = machine.CONTAINER_FILES[1], machine.CONTAINER_FILES[0]
+
+
+@pytest.mark.parametrize(
+    ("files", "expected"),
+    [
+        ({V2[0]: "4000000", V2[1]: "3000000", V2[2]: "anon 1900000\ninactive_file 600000\n"}, 1_600_000),
+        ({V1[0]: "4000000", V1[1]: "3000000", V1[2]: "inactive_file 9\ntotal_inactive_file 600000\n"}, 1_600_000),
+        ({V2[0]: "4000000", V2[1]: "3000000"}, 1_000_000),
+        ({V2[0]: "4000000"}, 4_000_000),
+        ({V2[0]: "4000000", V2[1]: "5000000"}, 0),
+        ({V2[0]: "max", V2[1]: "3000000"}, 8_192_000),
+        ({V1[0]: "9223372036854771712", V1[1]: "3000000"}, 8_192_000),
+        ({}, 8_192_000),
+    ],
+)
+def test_free_memory_is_what_is_left_of_a_container(files: dict[str, str], expected: int, tmp_path: Path) -> None:
+    (tmp_path / "memory").mkdir()
+    for name, text in files.items():
+        (tmp_path / name).write_text(text)
+    (tmp_path / "meminfo").write_text("MemTotal:       16384 kB\nMemAvailable:    8000 kB\nHugePages_Total: 0\n")
+    assert machine.free_memory(tmp_path / "meminfo", tmp_path) == expected
+
+
+def test_free_memory_of_a_system_that_says_less(tmp_path: Path) -> None:
+    """Where there are no such files, it is all of the memory, or a guess; here the real ones are."""
+    assert machine.free_memory(tmp_path / "none", tmp_path) >= machine.free_memory() > 10**7
 
 
 # ---------------------------------------------------------------------------------------------------- lost rows
