@@ -236,6 +236,16 @@ def test_an_annotated_matrix_that_lies_in_a_file(tmp_path: Path) -> None:
     assert list(ours.weights_["X"].index) == list(left.columns)
 
 
+def test_an_annotated_matrix_that_comes_in_chunks() -> None:
+    """Without a cluster. Its columns get names; the chunks keep theirs."""
+    left, _ = frames()
+    obs, var = pd.DataFrame(index=left.index), pd.DataFrame(index=left.columns)
+    chunks = anndata.AnnData(dask.array.from_array(left.to_numpy(), chunks=(70, D)), obs, var)
+    ours, theirs = fit(chunks, LITTLE), fit(anndata.AnnData(left.to_numpy(), obs, var))
+    assert_same_fit(ours, theirs)
+    assert list(ours.weights_["X"].index) == list(left.columns)
+
+
 @pytest.mark.parametrize("layout", ["csr", "csc", "zarr"])
 def test_a_sparse_matrix_that_lies_in_a_file(layout: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(sparse_files, "SMALL", 0)
