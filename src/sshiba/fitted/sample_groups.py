@@ -20,15 +20,21 @@ def labels_of(data: Sequence[AnyView]) -> np.ndarray:
 
 
 def explained_by_group(
-    data: Sequence[AnyView], posterior: Posterior, make_rows: Callable[[Sequence[AnyView]], Rows]
-) -> np.ndarray:
+    data: Sequence[AnyView],
+    posterior: Posterior,
+    make_rows: Callable[[Sequence[AnyView]], Rows],
+    out_of_time: Callable[[], bool] = lambda: False,
+) -> np.ndarray | None:
     """Share of each view's variance within each group, beside its intercept, by each factor and by all, (S, K + 1, M).
 
     The rows of one group at a time are gone through once more, with the globals as they are; 0 where it has no rows.
+    `out_of_time` is asked before each group; once it says so, nothing is known.
     """
     labels, n_groups = labels_of(data), len(posterior.activity.rate)
     shares = []
     for group in range(n_groups):
+        if out_of_time():
+            return None
         places = np.flatnonzero(labels == group)
         if len(places) == 0:
             shares.append(np.zeros((posterior.n_components + 1, len(posterior.views) - bool(posterior.n_known))))

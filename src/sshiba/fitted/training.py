@@ -281,7 +281,7 @@ class Training:
             shapes = find_residual_shapes(self.coded, self.spec, fit.posterior, numbers, out_of_time, self.limit)
             fit = replace(fit, residuals=shapes)
             if self.spec.n_groups:
-                shares = explained_by_group(self.coded, fit.posterior, rows_of)
+                shares = explained_by_group(self.coded, fit.posterior, rows_of, out_of_time)
                 fit = replace(fit, groups=labels_of(self.coded), r2_by_group=shares)
         except RowsLostError as error:  # the model is there all the same
             logger.warning("the fit is kept, but not all that follows from it: %s", error)
