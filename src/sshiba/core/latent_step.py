@@ -183,9 +183,9 @@ def _update_one_by_one(
         alone = view.alone[:, one]
         new = _infer_cells(view, y[i][:, one] + moved @ view.message.w_mean[one, :].T, one)
         moved = moved + xp.where(alone, new.mean - view.x.mean[:, one], 0.0) * view.gain[:, d, :]
-        for name in ("mean", "second", "bound", "xi"):
-            if getattr(new, name) is not None:
-                getattr(found, name)[:, one] = xp.where(alone, getattr(new, name), getattr(found, name)[:, one])
+        for name, value in vars(new).items():
+            if value is not None:
+                getattr(found, name)[:, one] = xp.where(alone, value, getattr(found, name)[:, one])
     return moved
 
 
