@@ -349,13 +349,24 @@ def test_a_full_scratch_disk_is_one_sentence(monkeypatch: pytest.MonkeyPatch) ->
 
 
 @pytest.mark.parametrize(
-    ("given", "expected"), [("4GB", 4e9), ("500 MiB", 500 * 2**20), (3e9, 3e9), ("1.5gb", 1.5e9), ("20000", 20000)]
+    ("given", "expected"),
+    [
+        ("4GB", 4e9),
+        ("500 MiB", 500 * 2**20),
+        (3e9, 3e9),
+        ("1.5gb", 1.5e9),
+        ("20000", 20000),
+        (np.int64(4e9), 4e9),
+        (np.float32(3e9), 3e9),
+        (".5 GB", 5e8),
+        ("2.GB", 2e9),
+    ],
 )
 def test_sizes_of_memory(given: Any, expected: float) -> None:
     assert memory_limit(given) == expected
 
 
-@pytest.mark.parametrize("given", ["four", "4XB", True, [4], "-4GB", 12])
+@pytest.mark.parametrize("given", ["four", "4XB", True, [4], "-4GB", 12, "1.2.3GB", ".GB", "GB", np.nan, np.True_, 4j])
 def test_sizes_that_are_none(given: Any) -> None:
     with pytest.raises(ValueError, match="max_memory must be"):
         memory_limit(given)

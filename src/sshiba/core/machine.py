@@ -6,11 +6,13 @@ import ctypes
 import os
 import re
 import sys
+from numbers import Real
 from pathlib import Path
 from typing import Any
 
 SHARE = 0.6  # of the memory that is free now, where the user says nothing
 UNITS = {"": 1, "K": 10**3, "M": 10**6, "G": 10**9, "T": 10**12, "KI": 2**10, "MI": 2**20, "GI": 2**30, "TI": 2**40}
+SIZE = r"\s*(\d+(?:\.\d*)?|\.\d+)\s*([KMGT]I?)?B?\s*"  # a number and a unit, in capitals
 LEAST = 64 * 10**6
 CHUNK_BYTES = 2**26
 CHUNKS_IN_MEMORY = 32  # of what may be used: they are read ahead, and copied as they are learned
@@ -25,8 +27,8 @@ def memory_limit(given: Any) -> float:
     """Bytes that a fit may use: as given, 4e9, "4GB" or "500MiB"; None: a share of what this machine has free."""
     if given is None:
         return max(SHARE * free_memory(), LEAST)
-    found = re.fullmatch(r"\s*([0-9.]+)\s*([KMGT]I?)?B?\s*", given.upper()) if isinstance(given, str) else None
-    if isinstance(given, bool) or not (found or isinstance(given, int | float)):
+    found = re.fullmatch(SIZE, given.upper()) if isinstance(given, str) else None
+    if isinstance(given, bool) or not (found or isinstance(given, Real)):
         raise ValueError(f"max_memory must be a size, such as '4GB' or 4e9, not {given!r}.")
     n_bytes = float(found[1]) * UNITS[found[2] or ""] if found else float(given)
     if not n_bytes >= LEAST:
