@@ -19,14 +19,15 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import partial
 from math import log, pi
-from types import ModuleType
 
 import numpy as np
 
 from .arrays import (
     add_product,
     array_namespace,
+    compiled_twin,
     cross_product,
     move_by,
     pairs_of,
@@ -41,6 +42,8 @@ from .likelihoods import RowCells, RowUpdate, XUpdate
 from .messages import Message, Messages
 from .newton_rows import find_with_z, moved_by
 from .state import Array, LatentX, Slopes
+
+compiled = partial(compiled_twin, "spread_compiled")
 
 
 def update_x(block: Block, x: LocalX, z: Array, messages: Messages) -> LocalX:
@@ -268,15 +271,6 @@ def add_sums(total: Array, view: LatentView, step: LatentStep) -> Array:
     pulled = pulled_by(view, step)
     total += xp.matrix_transpose(gain) @ pulled
     return xp.sum(pulled, axis=0)
-
-
-def compiled() -> ModuleType | None:
-    """The compiled twin, or None without numba."""
-    try:
-        from . import spread_compiled
-    except ImportError:
-        return None
-    return spread_compiled
 
 
 def sum_slopes(view: LatentView, step: LatentStep, z: Array) -> Slopes | None:
