@@ -23,7 +23,7 @@ from sshiba.core.coded import CodedView, shrink_mask
 from sshiba.core.holes import Holes, HoleSums
 from sshiba.core.machine import memory_limit
 from sshiba.core.scratch import Scratch, ScratchError, in_scratch
-from sshiba.core.streamed import StreamedView
+from sshiba.core.streamed import StreamedView, class_codes
 from sshiba.data import sparse_files
 from sshiba.data.reading import read_training
 from sshiba.data.sources import SourceError
@@ -608,3 +608,12 @@ def test_rows_close_together_are_read_at_once() -> None:
     view.take(np.arange(0, 1000, 50))
     view.take(np.array([0, 9_999]))
     assert n_read == [951, 1, 1]
+
+
+def test_class_codes_are_those_of_rows_in_memory_or_elsewhere() -> None:
+    view = CodedView(np.array([2, 0, 1, 0]), np.array([[True], [False], [True], [True]]))
+    empty = CodedView(view.target[:0], None)
+    elsewhere = StreamedView.of(lambda a, b: view.read(slice(a, b)), 4, empty, 1, complete=False, chunk_bytes=20.0)
+    for own in (view, elsewhere):
+        assert class_codes(own).tolist() == [2, -1, 1, 0]
+    assert class_codes(CodedView(view.target, None)).tolist() == [2, 0, 1, 0]

@@ -210,6 +210,12 @@ class RoomForRows:
 AnyView = CodedView | StreamedView
 
 
+def class_codes(view: AnyView) -> np.ndarray:
+    """The class of each row of a view of classes, (N,), -1 where it has none."""
+    rows = view.read(slice(0, view.n_rows))
+    return np.where(rows.seen_cells[:, 0], rows.target, -1).astype(np.int32)
+
+
 def join_views(parts: Sequence[CodedView]) -> CodedView:
     """Rows one below the other."""
     return CodedView(np.concatenate([part.target for part in parts]), _joined_mask(parts))

@@ -14,7 +14,7 @@ from ..core.blocks import Block, RowView, as_float
 from ..core.coded import CodedView
 from ..core.holes import Holes
 from ..core.sparse_rows import is_sparse
-from ..core.spec import ModelSpec, ViewSpec
+from ..core.spec import ViewSpec
 from ..core.start import WIDE
 from ..core.state import Array
 from ..core.streamed import AnyView
@@ -79,17 +79,6 @@ def row_view(view: CodedView, holes: Holes, spec: ViewSpec, shared: bool, exact:
         seen=np.flatnonzero(observed[:, 0]) if whole_rows and variables is None else None,
         is_static=not spec.likelihood.latent and variables is None,
     )
-
-
-def group_labels(data: Sequence[AnyView], spec: ModelSpec) -> np.ndarray | None:
-    """The number of each row's group of samples, (N,), -1 where it is in none; None where there are no groups.
-
-    They come after the views.
-    """
-    if spec.n_groups == 0:
-        return None
-    labels = data[len(spec.views)].read(slice(0, data[0].n_rows))
-    return np.where(labels.seen_cells[:, 0], labels.target, -1).astype(np.int32)
 
 
 def with_sums(block: Block, block_bytes: int) -> Block:

@@ -25,10 +25,10 @@ from ..core.sparse_rows import is_sparse
 from ..core.spec import ModelSpec
 from ..core.start import plain_posterior
 from ..core.state import Array, LatentX, Stats
-from ..core.streamed import AnyView, StreamedView
+from ..core.streamed import AnyView, StreamedView, class_codes
 from ..core.threads import in_threads, n_threads, read_ahead, threads_for, with_one_thread_less
 from ..core.work import product_operations
-from .block_making import cut, group_labels, outline_of, row_view, summarised, with_sums, working_width
+from .block_making import cut, outline_of, row_view, summarised, with_sums, working_width
 from .gram import Cross, Gram, choose_gram, gram_step, take_cross, take_gram
 from .patterns import arrange_rows
 from .placed import PlacedBlocks, Room
@@ -100,7 +100,7 @@ class MemoryRows:
     ) -> None:
         self.device = device
         n_factors = max(n_components + spec.n_known, 1)  # only the sizes of blocks depend on it
-        self.labels = group_labels(data, spec)
+        self.labels = class_codes(data[len(spec.views)]) if spec.n_groups else None  # they come after the views
         data = data[: len(spec.views)]
         self.data, self.spec, self.missing = data, spec, missing
         self.n_rows = data[0].n_rows
