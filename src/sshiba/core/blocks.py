@@ -29,21 +29,22 @@ class RowView:
     holes: Array | None = None
     present: bool = True  # is anything of this view observed in the block?
     complete: bool = False  # is all of it?
-    seen: Array | None = None  # of whole rows that are seen or missing: places of the seen ones
+    seen_rows: Array | None = None  # where whole rows are seen or missing: places of the seen ones
     is_static: bool = False  # a real view without mean-field holes: x is the data
     x_sum: Array | None = None  # Σx and Σx² of a static view, taken once
     xx: Array | None = None
 
     def rows(self, some: slice) -> RowView:
         """Some of the rows; sums over all of them stay as they are."""
-        holes, seen = None if self.holes is None else self.holes[some, ...], self.seen
+        holes, seen = None if self.holes is None else self.holes[some, ...], self.seen_rows
         if seen is not None:
             xp = array_namespace(seen)
             first, last = (int(xp.count_nonzero(seen < edge)) for edge in (some.start, some.stop))
             seen = seen[first:last] - some.start
         observed = self.observed if self.observed.shape[0] == 1 else self.observed[some, ...]
         present = self.present and (seen is None or seen.shape[0] > 0)
-        return replace(self, target=self.target[some, ...], observed=observed, holes=holes, seen=seen, present=present)
+        own = {"observed": observed, "holes": holes, "seen_rows": seen, "present": present}
+        return replace(self, target=self.target[some, ...], **own)
 
 
 @dataclass(frozen=True)

@@ -62,8 +62,8 @@ def update_view_x(rows: RowView, xi: Array | None, y: Array, message: Message) -
     if not rows.present:
         nothing = zeros(y.shape, y)
         return LatentX(nothing, nothing[0, :], nothing[0, 0], xi)
-    if message.likelihood.whole_rows and rows.seen is not None:
-        return infer_seen_rows(rows, rows.seen, y, message)
+    if message.likelihood.whole_rows and rows.seen_rows is not None:
+        return infer_seen_rows(rows, rows.seen_rows, y, message)
     found = message.likelihood.infer_x(rows.target, y, message.tau, xi)
     return leave_out_holes(rows, found) if rows.holes is None else fill_holes(rows, found, y, message.tau)
 
@@ -201,8 +201,8 @@ def _infer_rows(view: LatentView, y: Array, each: bool) -> LatentStep:
     """q(x) of rows whose cells are inferred together."""
     xp, found = array_namespace(y), None
     if view.gain.shape[0] > 1 and type(y) is np.ndarray:
-        w = view.message.w_mean / view.message.copies
-        found = view.message.likelihood.infer_own_rows(view.rows.target, view.x.mean, y, view.gain, w, view.rows.seen)
+        w, rows = view.message.w_mean / view.message.copies, view.rows
+        found = view.message.likelihood.infer_own_rows(rows.target, view.x.mean, y, view.gain, w, rows.seen_rows)
     found = _infer_rows_of_arrays(view, y, each) if found is None else found
     second = sum_of_rows(found.mean**2)[0, :] + sum_of_rows(xp.linalg.diagonal(found.cov))[0, :]
     return LatentStep(LatentX(found.mean, second, xp.sum(found.bound), found.xi), cov=found.cov)
@@ -214,20 +214,20 @@ def _infer_rows_of_arrays(view: LatentView, y: Array, each: bool) -> RowUpdate:
     own = view.gain.shape[0] > 1
 
     def some(values: Array) -> Array:
-        return values if rows.seen is None else xp.take(values, rows.seen, axis=0)
+        return values if rows.seen_rows is None else xp.take(values, rows.seen_rows, axis=0)
 
     gain = some(view.gain) if own else view.gain
     r, n_features, n_factors = gain.shape
     flat = xp.reshape(gain, (r * n_features, n_factors))  # one product is faster than one for each row
     leverage = xp.reshape(flat @ message.w_mean.T, (r, n_features, n_features))
     xi = None if view.x.xi is None else some(view.x.xi)
-    seen = None if view.seen is None or rows.seen is not None else view.seen
+    seen = None if view.seen is None or rows.seen_rows is not None else view.seen
     cells = RowCells(some(rows.target), some(view.x.mean), some(y), xi, leverage, seen, message.tau, message.weight)
     found = message.likelihood.infer_rows(cells, each or own)
-    if rows.seen is None:
+    if rows.seen_rows is None:
         return found
     mean, cov, xi = (
-        v if v is None else place_rows(v, rows.seen, y.shape[0]) for v in (found.mean, found.cov, found.xi)
+        v if v is None else place_rows(v, rows.seen_rows, y.shape[0]) for v in (found.mean, found.cov, found.xi)
     )
     return RowUpdate(mean, cov, found.bound, xi)
 
