@@ -26,7 +26,8 @@ from sshiba.core.scratch import Scratch, ScratchError, in_scratch
 from sshiba.core.streamed import StreamedView, class_codes
 from sshiba.data import sparse_files
 from sshiba.data.reading import read_training
-from sshiba.data.sources import SourceError
+from sshiba.data.rows_at import RowsAt
+from sshiba.data.sources import ArraySource, SourceError
 from sshiba.engines import factory
 
 N, D = 300, 12
@@ -617,3 +618,20 @@ def test_class_codes_are_those_of_rows_in_memory_or_elsewhere() -> None:
     for own in (view, elsewhere):
         assert class_codes(own).tolist() == [2, -1, 1, 0]
     assert class_codes(CodedView(view.target, None)).tolist() == [2, 0, 1, 0]
+
+
+@pytest.mark.parametrize("places", [range(0, N, 9), [0, -1, 3, 4, -1, N - 1], [-1], range(N)])
+def test_rows_of_a_file_that_others_lack_are_not_all_read_at_once(places: Any, tmp_path: Path) -> None:
+    """Rows that are matched by their names, before they are coded."""
+    source, n_read = ArraySource(npy(tmp_path, DATA["x"]), "x"), []
+    source.keep_to(20 * machine.CHUNKS_IN_MEMORY * source.row_bytes)
+    read, at = source.read, np.array(places)
+
+    def counted(start: int, stop: int) -> pd.DataFrame:
+        n_read.append(stop - start)
+        return read(start, stop)
+
+    source.read = counted
+    found = RowsAt(source, at, pd.RangeIndex(len(at))).read(0, len(at))
+    np.testing.assert_array_equal(found, np.where(at[:, None] < 0, np.nan, DATA["x"][at]))
+    assert max(n_read) <= 20

@@ -124,17 +124,12 @@ class StreamedView:
     def take(self, rows: np.ndarray) -> CodedView:
         """Single rows, which may lie far apart, in this order; no more than a chunk is read at a time."""
         order, room = np.argsort(rows, kind="stable"), self._room(len(rows))
-        for places in np.split(order, self._edges(rows[order])):
+        for places in np.split(order, cuts(rows[order], self.row_bytes, self.chunk_rows)):
             if len(places):
                 wanted = rows[places]
                 first = int(wanted[0])
                 room.put(places, self.read_rows(first, int(wanted[-1]) + 1).take(wanted - first))
         return room.view()
-
-    def _edges(self, rows: np.ndarray) -> np.ndarray:
-        """Where rows that rise are cut, so that what is read at once is small and holds little else."""
-        far = (np.diff(rows) - 1) * self.row_bytes > APART
-        return np.flatnonzero(far | (np.diff((rows - rows[:1]) // self.chunk_rows) > 0)) + 1
 
     def _room(self, n_rows: int, empty: Callable[..., np.ndarray] = np.empty) -> RoomForRows:
         shape = self.empty.target.shape[1:]
@@ -208,6 +203,12 @@ class RoomForRows:
 
 
 AnyView = CodedView | StreamedView
+
+
+def cuts(rows: np.ndarray, row_bytes: int, chunk_rows: int) -> np.ndarray:
+    """Where rows that rise are cut, so that what is read at once is no more than a chunk, and holds little else."""
+    far = (np.diff(rows) - 1) * row_bytes > APART
+    return np.flatnonzero(far | (np.diff((rows - rows[:1]) // chunk_rows) > 0)) + 1
 
 
 def class_codes(view: AnyView) -> np.ndarray:
