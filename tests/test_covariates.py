@@ -17,16 +17,21 @@ from scipy.stats import multivariate_normal, norm
 
 import sshiba
 from sshiba import SSHIBA, Real, plots
-from sshiba.core import machine
+from sshiba.core import local_step, machine
+from sshiba.core.blocks import Block
 from sshiba.core.bound import elbo
 from sshiba.core.coded import CodedView
+from sshiba.core.devices import Device
 from sshiba.core.global_step import global_step
 from sshiba.core.likelihoods import Gaussian
+from sshiba.core.messages import make_messages
 from sshiba.core.spec import KNOWN_PRECISION, ModelSpec, Priors, known_view, view_spec
 from sshiba.core.start import posterior_along, random_factors
 from sshiba.core.state import Fixed, Posterior, WeightCovariance
+from sshiba.core.work import n_operations
 from sshiba.data.types import Binary, Categorical
-from sshiba.engines import make_rows
+from sshiba.engines import make_rows, memory
+from sshiba.engines.memory import MemoryRows
 from sshiba.fitted.inference import infer_factors, log_likelihood
 from sshiba.fitting.budget import FitOptions
 from sshiba.fitting.loop import Fit, StartingPoint, run
@@ -345,6 +350,36 @@ def test_rows_know_their_covariates(space: str) -> None:
     _, stats = rows.step(problem.posterior, rows.start(problem.posterior))
     exact = float(np.sum(problem.data[3].target ** 2))
     assert stats.zz[3, 3] == pytest.approx(exact, rel=100 / KNOWN_PRECISION)
+
+
+def test_rows_have_room_for_all_their_covariates(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each row of a block has a covariance of z, which the labels of a batch make large."""
+    problem = make_problem([Real(), Binary()], [6, 4], ["cells", "cells"], n=200, n_components=2, n_covariates=40)
+    sizes: list[int] = []
+
+    def settle(block: Block, *rest: Any) -> Any:
+        sizes.append(block.n)
+        return local_step.settle(block, *rest)
+
+    monkeypatch.setattr(memory, "settle", settle)
+    of_a_row = 32 * problem.posterior.n_factors**2
+    device = Device(block_bytes=100 * of_a_row, part_bytes=20 * of_a_row)
+    rows = MemoryRows(problem.data, problem.spec, 2, block_rows=200, device=device)
+    for posterior in (problem.posterior, make_messages(problem.posterior, problem.spec, rows.groups)):
+        rows.settle(posterior, rows.start(posterior))
+        assert len(list(rows.infer(posterior))) > 10
+    assert max(sizes) <= 20
+    assert max(block.n for block in MemoryRows(problem.data, problem.spec, 2, device=device).blocks) <= 20
+
+
+def test_work_is_counted_with_covariates() -> None:
+    data, specs = [], []
+    for n_covariates in (0, 30):
+        problem = make_problem([Real()], [40], ["cells"], n=50, n_components=2, n_covariates=n_covariates)
+        data.append(problem.data)
+        specs.append(problem.spec)
+    few, many = (n_operations(own, spec, 2) for own, spec in zip(data, specs))
+    assert many > 100 * few
 
 
 def test_pictures_reports_and_tables_show_their_effects(table: pd.DataFrame, model: SSHIBA, tmp_path: Path) -> None:

@@ -19,7 +19,7 @@ from sshiba import SSHIBA
 from sshiba.core import latent_step, latent_view, local_step, newton_rows
 from sshiba.core.bound import elbo, rows_bound
 from sshiba.core.devices import HOST
-from sshiba.core.likelihoods import Poisson, probit
+from sshiba.core.likelihoods import Poisson, XUpdate, probit
 from sshiba.core.state import Gamma, Posterior
 from sshiba.data.types import Binary, Categorical, Count, Ordinal, Real, View
 from sshiba.engines import make_rows
@@ -91,14 +91,17 @@ def test_compiled_classes_of_rows_with_holes_equal_those_of_arrays(
             np.testing.assert_allclose(getattr(own, name), getattr(other, name), rtol=1e-9, atol=1e-9)
 
 
-def test_cells_that_must_not_go_together_are_updated_one_by_one(monkeypatch: pytest.MonkeyPatch) -> None:
+def crowded(view: View) -> Problem:
     """Factors tell all of three cells but their sum: each has a leverage near 2/3, and all at once they overshoot."""
-    problem = make_problem([Binary()], [3], ["none"], n=20, n_components=2)
+    problem = make_problem([view], [3], ["none"], n=20, n_components=2)
     known = problem.posterior.views[0]
     across = np.linalg.svd(np.eye(3) - 1 / 3)[0][:, :2]
     cov = replace(known.w_cov, spread=np.full_like(known.w_cov.spread, 1e-10))
-    problem = replace(problem, posterior=Posterior((known.with_weights(10 * across, cov),)))
-    paths = [[], []]
+    return replace(problem, posterior=Posterior((known.with_weights(10 * across, cov),)))
+
+
+def test_cells_that_must_not_go_together_are_updated_one_by_one(monkeypatch: pytest.MonkeyPatch) -> None:
+    problem, paths = crowded(Binary()), ([], [])
     for path, limit in zip(paths, (latent_view.ALL_AT_ONCE, 2.0)):
         monkeypatch.setattr(latent_view, "ALL_AT_ONCE", limit)
         local = problem.rows.start(problem.posterior)
@@ -108,6 +111,35 @@ def test_cells_that_must_not_go_together_are_updated_one_by_one(monkeypatch: pyt
     one_by_one, together = paths
     assert np.diff(one_by_one).min() > -1e-9
     assert together[-1] < one_by_one[-1] - 1
+
+
+@pytest.mark.parametrize("view", [Binary(), Binary(link="logit"), Ordinal()])
+def test_cells_that_are_updated_one_by_one_keep_nothing_of_the_update_with_others(
+    view: View, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Levels also say how they would follow the scale of their weights."""
+    infer, finish = latent_step._infer_cells, latent_step._finish_cells
+    single, finished = {}, []
+
+    def infer_cells(view: latent_view.LatentView, y: np.ndarray, some: slice) -> XUpdate:
+        found = infer(view, y, some)
+        if some != slice(None):
+            single[some.start] = found
+        return found
+
+    def finish_cells(view: latent_view.LatentView, cells: XUpdate) -> latent_step.LatentStep:
+        finished.append(cells)
+        return finish(view, cells)
+
+    monkeypatch.setattr(latent_step, "_infer_cells", infer_cells)
+    monkeypatch.setattr(latent_step, "_finish_cells", finish_cells)
+    problem = crowded(view)
+    problem.rows.step(problem.posterior, problem.rows.start(problem.posterior))
+    assert sorted(single) == [0, 1, 2]
+    for d, one in single.items():
+        for name, value in vars(one).items():
+            if value is not None:
+                np.testing.assert_array_equal(getattr(finished[0], name)[:, d], value[:, 0])
 
 
 @pytest.mark.parametrize("space", ["memory", "gram"])

@@ -2,6 +2,7 @@
 
 import json
 import re
+import signal
 import warnings
 from dataclasses import replace
 from pathlib import Path
@@ -23,7 +24,9 @@ from sshiba.core.global_step import global_step
 from sshiba.core.state import Gamma
 from sshiba.core.streamed import StreamedView
 from sshiba.data.types import Binary, Categorical, Real
-from sshiba.engines import make_rows
+from sshiba.engines import Rows, make_rows
+from sshiba.fitted import training
+from sshiba.fitted.residuals import find_residual_shapes
 from sshiba.fitting.sweep import State, sweep
 
 NAMES = np.array(["east", "north", "south"])
@@ -179,6 +182,43 @@ def test_rows_on_a_cluster_and_in_a_file_are_fitted_as_in_memory(
     for other in (there, read):
         assert other.elbo_ == pytest.approx(here.elbo_, rel=1e-8)
         np.testing.assert_allclose(other.activity_, here.activity_, rtol=1e-5)
+
+
+@pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
+@pytest.mark.parametrize("end", ["time", "ctrl-c"])
+def test_a_fit_that_is_ended_does_not_wait_for_what_groups_show(
+    end: str, data: tuple, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """All else is there, and says what it can."""
+    views, labels, _ = data
+    asked, made = [], training.make_rows
+
+    def make_rows(own: list, *rest: object, **options: object) -> Rows:
+        asked.append(own[0].n_rows)
+        return made(own, *rest, **options)
+
+    def shapes(*arguments: object) -> object:
+        if end == "ctrl-c":
+            signal.raise_signal(signal.SIGINT)
+        return find_residual_shapes(*arguments)
+
+    monkeypatch.setattr(training, "make_rows", make_rows)
+    monkeypatch.setattr(training, "find_residual_shapes", shapes)
+    monkeypatch.setattr(training, "AFTER_SHARE", 0.0)
+    limit = {"max_time": 1e-3} if end == "time" else {"max_iter": 3}
+    cohort = pd.Series(NAMES[labels], views["v0"].index)
+    model = SSHIBA(4, sample_groups="cohort", search=None, random_state=0, **limit).fit({**views, "cohort": cohort})
+    assert asked == [150]
+    assert model.r2_by_group_ is None
+    assert list(model.activity_.index) == list(NAMES)
+    with pytest.raises(ValueError, match="the fit was ended before"):
+        plots.variance_by_group(model)
+    model.save(tmp_path / "m.sshiba")
+    load(tmp_path / "m.sshiba").report(tmp_path / "r.html", fraction=0)
+    page = (tmp_path / "r.html").read_text(encoding="utf-8")
+    part = json.loads(re.search(r'id="data">(.*?)</script>', page, re.DOTALL)[1])["groups"]
+    assert np.shape(part["activity"]) == (4, 3)
+    assert part["shares"] == part["columns"] == []
 
 
 def test_mofa_file_has_the_groups(model: SSHIBA, data: tuple, tmp_path: Path) -> None:

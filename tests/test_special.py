@@ -1,10 +1,49 @@
 """What NumPy is slow at, against NumPy."""
 
+import sys
+from collections.abc import Iterator
+
 import numpy as np
 import pytest
 
-from sshiba.core import arrays
-from sshiba.core.arrays import FEW, inverse_lower, inverse_positive, inverse_root
+from sshiba.core import arrays, latent_step, sparse_rows
+from sshiba.core.arrays import FEW, compiled_twin, inverse_lower, inverse_positive, inverse_root
+from sshiba.core.likelihoods import interval, poisson, probit_integrals, threshold, threshold_rows
+
+USERS = [latent_step, sparse_rows, interval, poisson, probit_integrals, threshold, threshold_rows]
+
+
+@pytest.fixture
+def nothing_imported() -> Iterator[None]:
+    """Compiled twins are looked for anew, and once more after the test."""
+    compiled_twin.cache_clear()
+    yield
+    compiled_twin.cache_clear()
+
+
+@pytest.mark.usefixtures("nothing_imported")
+def test_without_numba_nothing_is_compiled(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "numba", None)
+    assert arrays._compiled_inverse() is None
+    assert [module.compiled() for module in USERS] == [None] * len(USERS)
+
+
+@pytest.mark.usefixtures("nothing_imported")
+def test_compiled_twins_are_found_once() -> None:
+    pytest.importorskip("numba")
+    found = {module.compiled() for module in USERS} | {arrays._compiled_inverse()}
+    assert len(found) == len(USERS) + 1
+    assert compiled_twin.cache_info().misses == len(found)
+    assert latent_step.compiled() in found
+    assert compiled_twin.cache_info().misses == len(found)
+
+
+@pytest.mark.usefixtures("nothing_imported")
+def test_a_compiled_twin_that_cannot_be_imported_is_no_lack_of_numba(monkeypatch: pytest.MonkeyPatch) -> None:
+    pytest.importorskip("numba")
+    monkeypatch.setitem(sys.modules, "sshiba.core.spread_compiled", None)
+    with pytest.raises(ImportError, match="spread_compiled"):
+        latent_step.compiled()
 
 
 def use_compiled(is_compiled: bool, monkeypatch: pytest.MonkeyPatch) -> None:

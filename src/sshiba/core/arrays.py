@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from functools import lru_cache
+from functools import cache, partial
+from importlib import import_module
 from types import ModuleType
 from typing import Any
 
@@ -140,20 +141,26 @@ def inverse_positive(matrices: Any) -> tuple[Any, Any]:
     return root @ array_namespace(root).matrix_transpose(root), logdet
 
 
+@cache
+def compiled_twin(name: str) -> ModuleType | None:
+    """A module of core whose functions are those of arrays, compiled; None without numba.
+
+    What else goes wrong in its import is an error: it would make every fit slow, and say nothing.
+    """
+    try:
+        import_module("numba")
+    except ImportError:  # not installed, or not for this NumPy
+        return None
+    return import_module(f".{name}", __package__)
+
+
+_compiled_inverse = partial(compiled_twin, "inverse_compiled")
+
+
 def _compiled_for(matrices: Any) -> ModuleType | None:
     """The compiled twins for matrices that they are faster for, else None."""
     fast = _compiled_inverse() if type(matrices) is np.ndarray and matrices.dtype == np.float64 else None
     return fast if fast is not None and matrices.shape[-1] <= fast.MOST_FACTORS else None
-
-
-@lru_cache(maxsize=1)
-def _compiled_inverse() -> ModuleType | None:
-    """Without numba none."""
-    try:
-        from . import inverse_compiled as found
-    except ImportError:
-        return None
-    return found
 
 
 def cuda_kernels(array: Any) -> ModuleType | None:
@@ -163,7 +170,7 @@ def cuda_kernels(array: Any) -> ModuleType | None:
     return _cuda_kernels()
 
 
-@lru_cache(maxsize=1)
+@cache
 def _cuda_kernels() -> ModuleType | None:
     try:
         from . import cuda_kernels as found

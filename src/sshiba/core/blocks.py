@@ -29,21 +29,22 @@ class RowView:
     holes: Array | None = None
     present: bool = True  # is anything of this view observed in the block?
     complete: bool = False  # is all of it?
-    seen: Array | None = None  # of whole rows that are seen or missing: places of the seen ones
+    seen_rows: Array | None = None  # where whole rows are seen or missing: places of the seen ones
     is_static: bool = False  # a real view without mean-field holes: x is the data
     x_sum: Array | None = None  # Σx and Σx² of a static view, taken once
     xx: Array | None = None
 
     def rows(self, some: slice) -> RowView:
         """Some of the rows; sums over all of them stay as they are."""
-        holes, seen = None if self.holes is None else self.holes[some, ...], self.seen
+        holes, seen = None if self.holes is None else self.holes[some, ...], self.seen_rows
         if seen is not None:
             xp = array_namespace(seen)
             first, last = (int(xp.count_nonzero(seen < edge)) for edge in (some.start, some.stop))
             seen = seen[first:last] - some.start
         observed = self.observed if self.observed.shape[0] == 1 else self.observed[some, ...]
         present = self.present and (seen is None or seen.shape[0] > 0)
-        return replace(self, target=self.target[some, ...], observed=observed, holes=holes, seen=seen, present=present)
+        own = {"observed": observed, "holes": holes, "seen_rows": seen, "present": present}
+        return replace(self, target=self.target[some, ...], **own)
 
 
 @dataclass(frozen=True)
@@ -90,11 +91,11 @@ class Block:
         """Is the posterior of latent x q(z | x) Π q(x), or, with holes as variables, q(z) q(x)?"""
         return self.exact and any(not view.is_static for view in self.views)
 
-    def parts(self, n_components: int, own: bool | None = None) -> list[slice]:
+    def parts(self, n_factors: int, own: bool | None = None) -> list[slice]:
         """As many rows at a time as there is room for what each has of its own, or all where they share it."""
         latent = [view for view in self.views if not view.is_static]
         classes = sum(len(view.groups.index) ** 2 for view in latent if view.target.ndim == 1)
-        own_bytes = 32 * n_components**2 + sum(8 * len(v.groups.index) * n_components for v in latent) + 8 * classes
+        own_bytes = 32 * n_factors**2 + sum(8 * len(v.groups.index) * n_factors for v in latent) + 8 * classes
         step = max(1, self.part_bytes // max(own_bytes, 1)) if (not self.shared if own is None else own) else self.n
         return [slice(start, min(start + step, self.n)) for start in range(0, self.n, step)]
 

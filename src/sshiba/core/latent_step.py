@@ -19,14 +19,15 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import partial
 from math import log, pi
-from types import ModuleType
 
 import numpy as np
 
 from .arrays import (
     add_product,
     array_namespace,
+    compiled_twin,
     cross_product,
     move_by,
     pairs_of,
@@ -41,6 +42,8 @@ from .likelihoods import RowCells, RowUpdate, XUpdate
 from .messages import Message, Messages
 from .newton_rows import find_with_z, moved_by
 from .state import Array, LatentX, Slopes
+
+compiled = partial(compiled_twin, "spread_compiled")
 
 
 def update_x(block: Block, x: LocalX, z: Array, messages: Messages) -> LocalX:
@@ -59,8 +62,8 @@ def update_view_x(rows: RowView, xi: Array | None, y: Array, message: Message) -
     if not rows.present:
         nothing = zeros(y.shape, y)
         return LatentX(nothing, nothing[0, :], nothing[0, 0], xi)
-    if message.likelihood.whole_rows and rows.seen is not None:
-        return infer_seen_rows(rows, rows.seen, y, message)
+    if message.likelihood.whole_rows and rows.seen_rows is not None:
+        return infer_seen_rows(rows, rows.seen_rows, y, message)
     found = message.likelihood.infer_x(rows.target, y, message.tau, xi)
     return leave_out_holes(rows, found) if rows.holes is None else fill_holes(rows, found, y, message.tau)
 
@@ -183,9 +186,9 @@ def _update_one_by_one(
         alone = view.alone[:, one]
         new = _infer_cells(view, y[i][:, one] + moved @ view.message.w_mean[one, :].T, one)
         moved = moved + xp.where(alone, new.mean - view.x.mean[:, one], 0.0) * view.gain[:, d, :]
-        for name in ("mean", "second", "bound", "xi"):
-            if getattr(new, name) is not None:
-                getattr(found, name)[:, one] = xp.where(alone, getattr(new, name), getattr(found, name)[:, one])
+        for name, value in vars(new).items():
+            if value is not None:
+                getattr(found, name)[:, one] = xp.where(alone, value, getattr(found, name)[:, one])
     return moved
 
 
@@ -198,8 +201,8 @@ def _infer_rows(view: LatentView, y: Array, each: bool) -> LatentStep:
     """q(x) of rows whose cells are inferred together."""
     xp, found = array_namespace(y), None
     if view.gain.shape[0] > 1 and type(y) is np.ndarray:
-        w = view.message.w_mean / view.message.copies
-        found = view.message.likelihood.infer_own_rows(view.rows.target, view.x.mean, y, view.gain, w, view.rows.seen)
+        w, rows = view.message.w_mean / view.message.copies, view.rows
+        found = view.message.likelihood.infer_own_rows(rows.target, view.x.mean, y, view.gain, w, rows.seen_rows)
     found = _infer_rows_of_arrays(view, y, each) if found is None else found
     second = sum_of_rows(found.mean**2)[0, :] + sum_of_rows(xp.linalg.diagonal(found.cov))[0, :]
     return LatentStep(LatentX(found.mean, second, xp.sum(found.bound), found.xi), cov=found.cov)
@@ -211,20 +214,20 @@ def _infer_rows_of_arrays(view: LatentView, y: Array, each: bool) -> RowUpdate:
     own = view.gain.shape[0] > 1
 
     def some(values: Array) -> Array:
-        return values if rows.seen is None else xp.take(values, rows.seen, axis=0)
+        return values if rows.seen_rows is None else xp.take(values, rows.seen_rows, axis=0)
 
     gain = some(view.gain) if own else view.gain
-    r, n_features, n_components = gain.shape
-    flat = xp.reshape(gain, (r * n_features, n_components))  # one product is faster than one for each row
+    r, n_features, n_factors = gain.shape
+    flat = xp.reshape(gain, (r * n_features, n_factors))  # one product is faster than one for each row
     leverage = xp.reshape(flat @ message.w_mean.T, (r, n_features, n_features))
     xi = None if view.x.xi is None else some(view.x.xi)
-    seen = None if view.seen is None or rows.seen is not None else view.seen
+    seen = None if view.seen is None or rows.seen_rows is not None else view.seen
     cells = RowCells(some(rows.target), some(view.x.mean), some(y), xi, leverage, seen, message.tau, message.weight)
     found = message.likelihood.infer_rows(cells, each or own)
-    if rows.seen is None:
+    if rows.seen_rows is None:
         return found
     mean, cov, xi = (
-        v if v is None else place_rows(v, rows.seen, y.shape[0]) for v in (found.mean, found.cov, found.xi)
+        v if v is None else place_rows(v, rows.seen_rows, y.shape[0]) for v in (found.mean, found.cov, found.xi)
     )
     return RowUpdate(mean, cov, found.bound, xi)
 
@@ -268,15 +271,6 @@ def add_sums(total: Array, view: LatentView, step: LatentStep) -> Array:
     pulled = pulled_by(view, step)
     total += xp.matrix_transpose(gain) @ pulled
     return xp.sum(pulled, axis=0)
-
-
-def compiled() -> ModuleType | None:
-    """The compiled twin, or None without numba."""
-    try:
-        from . import spread_compiled
-    except ImportError:
-        return None
-    return spread_compiled
 
 
 def sum_slopes(view: LatentView, step: LatentStep, z: Array) -> Slopes | None:

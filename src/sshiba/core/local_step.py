@@ -45,7 +45,7 @@ def z_covariance(observed: Array, messages: Messages) -> ZGivenX:
 
     Of rows in a group of samples diag(a_s) takes the place of I.
     """
-    xp, k, seen = array_namespace(messages.ww), messages.n_components, as_float(observed, messages.ww)
+    xp, k, seen = array_namespace(messages.ww), messages.n_factors, as_float(observed, messages.ww)
     precision = add_product(xp.reshape(eye(k, messages.ww), (1, k * k)), seen, messages.ww)
     cov, logdet = inverse_positive(xp.reshape(precision, (seen.shape[0], k, k)))
     shared = seen.shape[0] == 1
@@ -243,7 +243,7 @@ def infer_z(
     def several(parts: Sequence[slice]) -> tuple[Array, LocalX, ZSums]:
         return join_rows(map(one, parts))
 
-    parts = block.parts(messages.n_components)
+    parts = block.parts(messages.n_factors)
     if len(parts) == 1:
         z, new, sums = one(parts[0])
     else:
@@ -284,12 +284,12 @@ def sum_patterns(block: Block, z_rows: Array, zz_rows: Array, logdet: Array) -> 
     the groups of samples.
     """
     xp = array_namespace(z_rows)
-    n_components, rows_each = z_rows.shape[1], block.n if block.shared else 1
+    n_factors, rows_each = z_rows.shape[1], block.n if block.shared else 1
     seen = as_float(block.observed, z_rows).T
     n, z_sum = xp.sum(seen, axis=1) * rows_each, seen @ z_rows
-    flat = xp.reshape(zz_rows, (zz_rows.shape[0], n_components**2))
-    zz = xp.reshape(seen @ flat, (seen.shape[0], n_components, n_components))
-    zz_of_all = xp.reshape(sum_of_rows(flat), (n_components, n_components))
+    flat = xp.reshape(zz_rows, (zz_rows.shape[0], n_factors**2))
+    zz = xp.reshape(seen @ flat, (seen.shape[0], n_factors, n_factors))
+    zz_of_all = xp.reshape(sum_of_rows(flat), (n_factors, n_factors))
     views, start = [], 0
     for rows in block.views:
         own = slice(start, start + len(rows.groups))

@@ -44,7 +44,8 @@ class Messages:
     offset: Array  # (ΣG + S, K): w_m Σ_{d in group} tau_d <b_d> <w_d>; 0
 
     @property
-    def n_components(self) -> int:
+    def n_factors(self) -> int:
+        """As `Posterior.n_factors`."""
         return int(self.offset.shape[1])
 
 

@@ -82,7 +82,12 @@ def open_segment(n_bytes: int) -> mmap.mmap:
                 file.flush()
             return mmap.mmap(file.fileno(), n_bytes)
     except OSError as error:
-        raise ScratchError(
-            f"there is no room for a scratch file of {n_bytes / 1e9:.1f} GB in {tempfile.gettempdir()!r}: "
-            f"{error.strerror}. Free some, or set the environment variable TMPDIR to another folder."
-        ) from error
+        raise no_room(error, f" of {n_bytes / 1e9:.1f} GB") from error
+
+
+def no_room(error: OSError, size: str = "") -> ScratchError:
+    """What is raised where a scratch file cannot be written."""
+    return ScratchError(
+        f"there is no room for a scratch file{size} in {tempfile.gettempdir()!r}: {error.strerror}. "
+        "Free some, or set the environment variable TMPDIR to another folder."
+    )

@@ -8,17 +8,19 @@ two vectors.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from functools import lru_cache
-from types import ModuleType
+from functools import partial
 from typing import Any
 
 import numpy as np
 from array_api_compat import numpy as numpy_namespace
 from scipy import sparse
 
+from .arrays import compiled_twin
 from .scratch import empty_like_kept
 
 CHUNK = 2**20  # stored cells that are copied at a time
+
+compiled = partial(compiled_twin, "sparse_compiled")  # SciPy's are as fast, but threads have to wait for one another
 
 
 @dataclass(frozen=True, eq=False)
@@ -160,13 +162,3 @@ def stored_product_across(matrix: sparse.csr_array, Z: np.ndarray) -> np.ndarray
     out = np.zeros((matrix.shape[1], Z.shape[1]))
     fast.add_product_across(matrix.indptr, matrix.indices, matrix.data, np.ascontiguousarray(Z), out)
     return out
-
-
-@lru_cache(maxsize=1)
-def compiled() -> ModuleType | None:
-    """The compiled products, or None without numba: SciPy's are as fast, but threads have to wait for one another."""
-    try:
-        from . import sparse_compiled
-    except ImportError:
-        return None
-    return sparse_compiled

@@ -210,6 +210,11 @@ class Posterior:
         """Covariates, which come last among the factors."""
         return self.views[0].n_known
 
+    @property
+    def n_factors(self) -> int:
+        """All factors: what z of a row takes."""
+        return self.n_components + self.n_known
+
     def select_factors(self, order: np.ndarray, signs: np.ndarray | float = 1.0) -> Posterior:
         """Some of the learned factors, or none, in some order, each times a sign; covariates stay, and stay last."""
         signs = np.append(np.broadcast_to(signs, (len(order),)), np.ones(self.n_known))

@@ -13,7 +13,7 @@ from .holes import Holes, HoleSums
 from .scratch import Scratch
 from .threads import read_ahead
 
-APART = 8  # rows between two that are still read at once
+APART = 2**17  # bytes of rows between two that are still read at once: they take no longer than another reading
 
 
 class ReadCount:
@@ -107,13 +107,8 @@ class StreamedView:
         return self.found
 
     def read(self, rows: RowPlaces) -> CodedView:
-        """Some of the rows, in this order; all that lies between the first and the last of them is read."""
-        if isinstance(rows, slice):
-            return self.read_rows(rows.start, min(rows.stop, self.n_rows))
-        if len(rows) == 0:
-            return self.empty
-        first = int(rows.min())
-        return self.read_rows(first, int(rows.max()) + 1).take(rows - first)
+        """Some of the rows, in this order."""
+        return self.read_rows(rows.start, min(rows.stop, self.n_rows)) if isinstance(rows, slice) else self.take(rows)
 
     @property
     def chunk_rows(self) -> int:
@@ -127,12 +122,19 @@ class StreamedView:
         return zip(starts, read_ahead(lambda start: self.read(slice(start, start + step)), starts))
 
     def take(self, rows: np.ndarray) -> CodedView:
-        """Single rows, which may lie far apart; no more than a chunk is read at a time."""
-        order = np.argsort(rows, kind="stable")
-        sorted_rows = rows[order]
-        ends = (np.diff(sorted_rows) > APART) | (np.diff(sorted_rows // self.chunk_rows) > 0)
-        runs = np.split(sorted_rows, np.flatnonzero(ends) + 1)
-        return join_views([self.read(run) for run in runs]).take(np.argsort(order, kind="stable"))
+        """Single rows, which may lie far apart, in this order; no more than a chunk is read at a time."""
+        order, room = np.argsort(rows, kind="stable"), self._room(len(rows))
+        for places in np.split(order, cuts(rows[order], self.row_bytes, self.chunk_rows)):
+            if len(places):
+                wanted = rows[places]
+                first = int(wanted[0])
+                room.put(places, self.read_rows(first, int(wanted[-1]) + 1).take(wanted - first))
+        return room.view()
+
+    def _room(self, n_rows: int, empty: Callable[..., np.ndarray] = np.empty) -> RoomForRows:
+        shape = self.empty.target.shape[1:]
+        width = 1 if self.is_complete or self.ndim == 1 else shape[0]
+        return RoomForRows(empty((n_rows, *shape), self.empty.target.dtype), empty((n_rows, width), bool))
 
     def at(self, places: np.ndarray | None) -> StreamedView:
         """Rows at these places, -1 being a row that the view does not have; None: all as they are.
@@ -153,56 +155,74 @@ class StreamedView:
     def _gaps_at(self, places: np.ndarray) -> Callable[[int, int], CodedView]:
         def read_rows(start: int, stop: int) -> CodedView:
             wanted = places[start:stop]
-            some = wanted[wanted >= 0]
-            if len(some) == 0:
-                return self.empty.take(wanted)
-            first = int(some[0])
-            return self.read_rows(first, int(some[-1]) + 1).take(np.where(wanted < 0, -1, wanted - first))
+            known = wanted >= 0
+            found = self.take(wanted[known])
+            return found if known.all() else found.take(np.where(known, np.cumsum(known) - 1, -1))
 
         return read_rows
 
     def _sorted_at(self, places: np.ndarray) -> Callable[[int, int], CodedView]:
-        scratch, shape = Scratch(), self.empty.target.shape[1:]
-        target = scratch.empty((len(places), *shape), self.empty.target.dtype)
-        width = 1 if self.is_complete or self.ndim == 1 else shape[0]
-        observed = scratch.empty((len(places), width), bool)
+        room = self._room(len(places), Scratch().empty)
         present = np.flatnonzero(places >= 0)
         goes_to = np.full(self.n_rows, -1)
         goes_to[places[present]] = present
-        target[places < 0], observed[places < 0] = 0, False
+        room.target[places < 0], room.observed[places < 0] = 0, False
         for start, part in self.chunks():
             to = goes_to[start : start + part.n_rows]
-            target[to[to >= 0]] = part.target[to >= 0]
-            seen = np.broadcast_to(np.True_ if part.observed is None else part.observed, (part.n_rows, width))
-            observed[to[to >= 0]] = seen[to >= 0]
-
-        def read_rows(start: int, stop: int) -> CodedView:
-            return CodedView(target[start:stop].copy(), shrink_mask(observed[start:stop].copy()))
-
-        return read_rows
+            room.put(to[to >= 0], part.take(np.flatnonzero(to >= 0)))
+        return room.read
 
     def hidden(self) -> CodedView:
         return self.empty.take(np.full(self.n_rows, -1))
 
     def gathered(self) -> CodedView:
         """All rows in memory."""
-        target = np.empty((self.n_rows, *self.empty.target.shape[1:]), self.empty.target.dtype)
-        masks = []
+        room = self._room(self.n_rows)
         for start, part in self.chunks():
-            target[start : start + part.n_rows] = part.target
-            masks.append(CodedView(np.empty((part.n_rows, 0)), part.observed))
-        return CodedView(target, joined_mask(masks))
+            room.put(slice(start, start + part.n_rows), part)
+        return room.view()
+
+
+@dataclass(frozen=True)
+class RoomForRows:
+    """Arrays in which rows that are read part by part are put together."""
+
+    target: np.ndarray
+    observed: np.ndarray
+
+    def put(self, places: RowPlaces, part: CodedView) -> None:
+        self.target[places] = part.target
+        self.observed[places] = True if part.observed is None else part.observed
+
+    def view(self) -> CodedView:
+        return CodedView(self.target, shrink_mask(self.observed))
+
+    def read(self, start: int, stop: int) -> CodedView:
+        """A copy of rows that follow one another."""
+        return CodedView(self.target[start:stop].copy(), shrink_mask(self.observed[start:stop].copy()))
 
 
 AnyView = CodedView | StreamedView
 
 
+def cuts(rows: np.ndarray, row_bytes: int, chunk_rows: int) -> np.ndarray:
+    """Where rows that rise are cut, so that what is read at once is no more than a chunk, and holds little else."""
+    far = (np.diff(rows) - 1) * row_bytes > APART
+    return np.flatnonzero(far | (np.diff((rows - rows[:1]) // chunk_rows) > 0)) + 1
+
+
+def class_codes(view: AnyView) -> np.ndarray:
+    """The class of each row of a view of classes, (N,), -1 where it has none."""
+    rows = view.read(slice(0, view.n_rows))
+    return np.where(rows.seen_cells[:, 0], rows.target, -1).astype(np.int32)
+
+
 def join_views(parts: Sequence[CodedView]) -> CodedView:
     """Rows one below the other."""
-    return CodedView(np.concatenate([part.target for part in parts]), joined_mask(parts))
+    return CodedView(np.concatenate([part.target for part in parts]), _joined_mask(parts))
 
 
-def joined_mask(parts: Sequence[CodedView]) -> np.ndarray | None:
+def _joined_mask(parts: Sequence[CodedView]) -> np.ndarray | None:
     if all(part.observed is None for part in parts):
         return None
     width = max(1 if part.observed is None else part.observed.shape[1] for part in parts)

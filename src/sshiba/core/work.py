@@ -17,16 +17,16 @@ PER_CELL, PER_CLASS = 3, 6  # times K² for a latent cell of a row with its own 
 def n_operations(data: Sequence[CodedView], spec: ModelSpec, n_components: int) -> float:
     """All of a sweep over these data."""
     n_rows = len(data[0].target)
-    n_masks = sum(view.observed.shape[1] for view in data if view.observed is not None)
-    labels = label_operations(n_rows, spec, n_components) if n_masks > FEW_MASKS else 0.0
-    return product_operations(n_rows, spec, n_masks, n_components) + labels
+    n_masks, k = sum(view.observed.shape[1] for view in data if view.observed is not None), n_components + spec.n_known
+    labels = label_operations(n_rows, spec, k) if n_masks > FEW_MASKS else 0.0
+    return product_operations(n_rows, spec, n_masks, k) + labels
 
 
-def product_operations(n_rows: int, spec: ModelSpec, n_masks: int, n_components: int) -> float:
+def product_operations(n_rows: int, spec: ModelSpec, n_masks: int, n_factors: int) -> float:
     """Products with the data, or in Gram space, where that is cheaper, those with XᵀX (and a share of the pass that
     takes it) and between labels and data; with many masks those with the data and the covariances of rows and columns.
     """
-    n, k = n_rows, float(n_components)
+    n, k = n_rows, float(n_factors)
     n_latent = sum(view.n_features for view in spec.views if view.likelihood.latent)
     n_real = sum(view.n_features for view in spec.views) - n_latent
     direct = n * (n_real + n_latent) * k
@@ -36,8 +36,8 @@ def product_operations(n_rows: int, spec: ModelSpec, n_masks: int, n_components:
     return min(direct, gram)
 
 
-def label_operations(n_rows: int, spec: ModelSpec, n_components: int) -> float:
+def label_operations(n_rows: int, spec: ModelSpec, n_factors: int) -> float:
     """What latent cells do to covariances of z that each row has of its own."""
     latent = [view for view in spec.views if view.likelihood.latent]
     each = (view.n_features * (PER_CLASS if view.likelihood.whole_rows else PER_CELL) for view in latent)
-    return n_rows * sum(each) * float(n_components) ** 2
+    return n_rows * sum(each) * float(n_factors) ** 2

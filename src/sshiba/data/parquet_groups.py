@@ -11,7 +11,7 @@ from collections.abc import Iterator, Sequence
 from itertools import pairwise
 from typing import Any
 
-from ..core.scratch import ScratchError
+from ..core.scratch import no_room
 
 PAGE_BYTES = 2**20  # as writers have it unless they are told otherwise
 
@@ -96,7 +96,7 @@ class Pieces:
         try:
             self.file = tempfile.TemporaryFile(prefix="sshiba-")  # noqa: SIM115 (it is closed at the end)
         except OSError as error:
-            raise _no_room(error) from error
+            raise no_room(error) from error
 
     def __enter__(self) -> Pieces:
         return self
@@ -114,7 +114,7 @@ class Pieces:
                 stream.write_batch(plain)
             self.file.flush()
         except OSError as error:
-            raise _no_room(error) from error
+            raise no_room(error) from error
         self.at[part].append((start, start + batch.num_rows, place))
 
     @property
@@ -130,10 +130,3 @@ class Pieces:
         self.file.seek(place)
         with ipc.open_stream(self.file) as stream:
             return stream.read_next_batch().slice(start - first, stop - start)
-
-
-def _no_room(error: OSError) -> ScratchError:
-    return ScratchError(
-        f"there is no room for a scratch file in {tempfile.gettempdir()!r}: {error.strerror}. "
-        "Free some, or set the environment variable TMPDIR to another folder."
-    )

@@ -9,6 +9,7 @@ import pandas as pd
 
 from ..core.machine import chunk_bytes
 from ..core.scratch import Scratch
+from ..core.streamed import cuts
 from .sources import RowSource
 
 
@@ -42,11 +43,20 @@ class RowsAt(RowSource):
     def _with_gaps(self, start: int, stop: int) -> pd.DataFrame:
         wanted = self.places[start:stop]
         some = wanted[wanted >= 0]
-        first, last = (int(some[0]), int(some[-1]) + 1) if len(some) else (0, 0)
+        runs = np.split(some, cuts(some, self.source.row_bytes, rows_at_once(self.source)))
+        parts = [self._run(run) for run in runs]
+        found = pd.concat(parts) if len(parts) > 1 else parts[0]
+        return found if len(some) == len(wanted) else found.set_axis(some).reindex(wanted)  # -1 is none of them
+
+    def _run(self, rows: np.ndarray) -> pd.DataFrame:
+        """Rows that lie close together."""
+        first, last = (int(rows[0]), int(rows[-1]) + 1) if len(rows) else (0, 0)
         found = self.source.read(first, last)
-        if len(some) == len(wanted) == last - first:
-            return found
-        return found.set_axis(pd.RangeIndex(first, last)).reindex(wanted)  # -1 is none of them
+        return found if len(rows) == last - first else found.iloc[rows - first]
+
+
+def rows_at_once(source: RowSource) -> int:
+    return max(1, int(chunk_bytes(source.limit)) // max(source.row_bytes, 1))
 
 
 def as_outlined(frame: pd.DataFrame, outline: pd.DataFrame) -> pd.DataFrame:
@@ -89,7 +99,7 @@ class SortedCopy:
             if array.dtype.kind not in "iu":
                 array[places < 0] = np.nan if array.dtype.kind == "f" else np.array("NaT", array.dtype)
         self.codes[places < 0] = -1
-        step = max(1, int(chunk_bytes(source.limit)) // max(source.row_bytes, 1))
+        step = rows_at_once(source)
         for start in range(0, source.n_rows, step):
             frame = source.read(start, min(start + step, source.n_rows))
             to = goes_to[start : start + len(frame)]

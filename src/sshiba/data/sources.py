@@ -113,7 +113,7 @@ class NamedRows(RowSource):
         self.outline = array.outline.set_axis(columns, axis=1).set_axis(index[:0])
 
     def read(self, start: int, stop: int) -> pd.DataFrame:
-        found = self.array.read(start, stop)
+        found = self.array.read(start, stop).copy(deep=False)  # what was read may be kept there, under its own names
         found.index, found.columns = self.names[start:stop], self.outline.columns
         return found
 

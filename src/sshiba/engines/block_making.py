@@ -14,7 +14,7 @@ from ..core.blocks import Block, RowView, as_float
 from ..core.coded import CodedView
 from ..core.holes import Holes
 from ..core.sparse_rows import is_sparse
-from ..core.spec import ModelSpec, ViewSpec
+from ..core.spec import ViewSpec
 from ..core.start import WIDE
 from ..core.state import Array
 from ..core.streamed import AnyView
@@ -39,7 +39,8 @@ def outline_of(block: Block) -> Block:
         return observed if block.shared else np.broadcast_to(np.False_, observed.shape)
 
     views = [
-        replace(v, target=v.target[:0].copy(), observed=masks(v.observed), holes=None, seen=None) for v in block.views
+        replace(view, target=view.target[:0].copy(), observed=masks(view.observed), holes=None, seen_rows=None)
+        for view in block.views
     ]
     return replace(block, views=tuple(views), observed=masks(block.observed))
 
@@ -50,7 +51,7 @@ def summarised(blocks: Sequence[Block]) -> Block:
     for rows in zip(*(block.views for block in blocks)):
         sums = {name: [getattr(view, name) for view in rows] for name in ("x_sum", "xx")}
         total = {name: reduce(add, parts) for name, parts in sums.items() if rows[0].is_static}
-        views.append(replace(rows[0], target=rows[0].target[:0], holes=None, seen=None, **total))
+        views.append(replace(rows[0], target=rows[0].target[:0], holes=None, seen_rows=None, **total))
     return replace(blocks[0], n=sum(block.n for block in blocks), views=tuple(views))
 
 
@@ -76,20 +77,9 @@ def row_view(view: CodedView, holes: Holes, spec: ViewSpec, shared: bool, exact:
         variables,
         present=bool(observed.any()),
         complete=complete,
-        seen=np.flatnonzero(observed[:, 0]) if whole_rows and variables is None else None,
+        seen_rows=np.flatnonzero(observed[:, 0]) if whole_rows and variables is None else None,
         is_static=not spec.likelihood.latent and variables is None,
     )
-
-
-def group_labels(data: Sequence[AnyView], spec: ModelSpec) -> np.ndarray | None:
-    """The number of each row's group of samples, (N,), -1 where it is in none; None where there are no groups.
-
-    They come after the views.
-    """
-    if spec.n_groups == 0:
-        return None
-    labels = data[len(spec.views)].read(slice(0, data[0].n_rows))
-    return np.where(labels.seen_cells[:, 0], labels.target, -1).astype(np.int32)
 
 
 def with_sums(block: Block, block_bytes: int) -> Block:

@@ -53,7 +53,7 @@ def static_columns(block: Block) -> tuple[list[int], list[int]]:
     return static, [i for i in range(len(block.views)) if i not in static]
 
 
-def choose_gram(engine: str, block: Block, n: int, n_components: int, device: Device = HOST) -> bool:
+def choose_gram(engine: str, block: Block, n: int, n_factors: int, device: Device = HOST) -> bool:
     """Is a sweep over n rows like those of a block cheaper in Gram space?
 
     By multiplications, and never at the price of memory.
@@ -70,9 +70,9 @@ def choose_gram(engine: str, block: Block, n: int, n_components: int, device: De
     S = sum(len(block.views[i].groups.index) for i in static)
     T = sum(len(block.views[i].groups.index) for i in latent)
     cells = n * S if not has_sparse else SPARSE_COST * sum(target.matrix.nnz for target in targets) * n / block.n
-    direct = 2 * cells * n_components + n * (4 * T * n_components + 2 * n_components**2)
+    direct = 2 * cells * n_factors + n * (4 * T * n_factors + 2 * n_factors**2)
     # Narrow products run at the speed of memory, not of multiplication: T counts for 16 at least.
-    gram = (S + T) * ((S + T) * n_components + 2 * n_components**2)
+    gram = (S + T) * ((S + T) * n_factors + 2 * n_factors**2)
     gram += 2 * cells * max(T, 16) + 3 * n * T**2 if T else 0
     size = sum(target.nbytes for target in targets) * n / block.n if has_sparse else 8 * n * S
     fits = max(device.block_bytes, size) >= 8 * S * S

@@ -25,10 +25,10 @@ from ..core.sparse_rows import is_sparse
 from ..core.spec import ModelSpec
 from ..core.start import plain_posterior
 from ..core.state import Array, LatentX, Stats
-from ..core.streamed import AnyView, StreamedView
+from ..core.streamed import AnyView, StreamedView, class_codes
 from ..core.threads import in_threads, n_threads, read_ahead, threads_for, with_one_thread_less
 from ..core.work import product_operations
-from .block_making import cut, group_labels, outline_of, row_view, summarised, with_sums, working_width
+from .block_making import cut, outline_of, row_view, summarised, with_sums, working_width
 from .gram import Cross, Gram, choose_gram, gram_step, take_cross, take_gram
 from .patterns import arrange_rows
 from .placed import DeviceRoom, PlacedBlocks
@@ -99,8 +99,8 @@ class MemoryRows:
         holes: Sequence[Holes] | None = None,
     ) -> None:
         self.device = device
-        n_components = max(n_components, 1)  # only the sizes of blocks depend on it
-        self.labels = group_labels(data, spec)
+        n_factors = max(n_components + spec.n_known, 1)  # only the sizes of blocks depend on it
+        self.labels = class_codes(data[len(spec.views)]) if spec.n_groups else None  # they come after the views
         data = data[: len(spec.views)]
         self.data, self.spec, self.missing = data, spec, missing
         self.n_rows = data[0].n_rows
@@ -120,7 +120,7 @@ class MemoryRows:
         self.complete = [own.complete for own in holes]
         self.holes = holes if missing == "exact" else [Holes.none(d) for d in widths]
         self.groups = tuple(holes.groups for holes in self.holes)
-        min_shared = min_shared or max(8, int(device.worth_a_block // n_components**3))
+        min_shared = min_shared or max(8, int(device.worth_a_block // n_factors**3))
         if not self.in_memory:  # rows that are read lie as they come, unless there are few patterns
             min_shared = max(min_shared, self.n_rows // MOST_PASSES)
         codes = [holes.row_codes for holes in self.holes if holes.row_codes is not None]
@@ -133,18 +133,18 @@ class MemoryRows:
         self.parts: list[Part] = []
         self.room = DeviceRoom(device, sum(view.nbytes for view in data if view.on_host and view.in_memory))
         for part, shared in parts:
-            self.parts.append(self._make_part(part, shared, engine, n_components, block_rows))
+            self.parts.append(self._make_part(part, shared, engine, n_factors, block_rows))
 
-    def _make_part(self, rows: slice, shared: bool, engine: str, n_components: int, block_rows: int | None) -> Part:
+    def _make_part(self, rows: slice, shared: bool, engine: str, n_factors: int, block_rows: int | None) -> Part:
         """Cut some rows into blocks and keep them, with the sums of their real views; in one pass over the rows."""
         first, n = len(self.blocks), rows.stop - rows.start
-        places = list(cut(rows, block_rows or self._block_rows(n, shared, n_components)))
+        places = list(cut(rows, block_rows or self._block_rows(n, shared, n_factors)))
         blocks = (map if self.in_memory else read_ahead)(partial(self._row_views, shared=shared), places)
         wanted, gram = False, None
         for place, views in zip(places, blocks):
             if place is places[0]:
                 block = self._block(views, self._groups(place, shared), shared)
-                wanted = choose_gram(engine, block, n, n_components, self.device)
+                wanted = choose_gram(engine, block, n, n_factors, self.device)
             gram = self._with_room(partial(self._place, views, place, shared, wanted, gram))
             self.slices.append(place)
         where = slice(first, len(self.blocks))
@@ -153,7 +153,7 @@ class MemoryRows:
             return self.device.fetch(part)
         return replace(part, shared=to_numpy(part.summary.observed)) if part.summary.shared and gram is None else part
 
-    def _block_rows(self, n: int, shared: bool, n_components: int) -> int:
+    def _block_rows(self, n: int, shared: bool, n_factors: int) -> int:
         """Rows of a block, of n that may be together: as many as there is room for what a row needs.
 
         Besides data in memory that is the latent x and what is made of it, copies in double precision of what is stored
@@ -164,7 +164,7 @@ class MemoryRows:
         read = sum(max(2, at_once) * view.row_bytes for view in self.data if isinstance(view, StreamedView))
         if not self.room.resident:
             read = max(read, sum(view.nbytes for view in self.data) // self.n_rows)
-        row_bytes = 8 * at_once * (4 * width + 4 * n_components) + read + (0 if shared else 32 * n_components**2)
+        row_bytes = 8 * at_once * (4 * width + 4 * n_factors) + read + (0 if shared else 32 * n_factors**2)
         # Rows with a covariance each: all in one block where that is small, else blocks that stay in a cache.
         large = shared or not self.in_memory or n * row_bytes <= self.room.block_bytes
         budget = self.room.block_bytes if large else min(self.room.block_bytes, self.device.part_bytes)
@@ -320,7 +320,7 @@ class MemoryRows:
         accuracy = Accuracy(max_rounds=max_rounds)
         for i, block in enumerate(self.blocks.whole()):
             parts = []
-            for some in block.parts(posterior.n_components):
+            for some in block.parts(posterior.n_factors):
                 found = self._settled(i, block, some, local, messages, accuracy, each=False)
                 parts.append(found.x)
                 converged &= found.converged
@@ -341,7 +341,7 @@ class MemoryRows:
             return RowPosterior(rows, found.z, found.cov(), found.converged, offsets, x)
 
         for i, block in enumerate(self.blocks.whole()):
-            parts = block.parts(posterior.n_components, own=not block.shared or block.z_follows_x)
+            parts = block.parts(posterior.n_factors, own=not block.shared or block.z_follows_x)
             run = in_threads if self.device.is_host else map
             yield from map(then, run(partial(job, i, block), parts))
 
@@ -363,7 +363,7 @@ class MemoryRows:
                 x = start_x(block, messages)
             else:
                 x = local.x[i] if block.n == whole.n else rows_of_x(local.x[i], some)
-            with threads_for(product_operations(block.n, self.spec, n_masks, messages.n_components)):
+            with threads_for(product_operations(block.n, self.spec, n_masks, messages.n_factors)):
                 return settle(block, x, messages, accuracy.max_rounds, accuracy.z_tol, each)
 
         n_masks = sum(map(len, self.groups))

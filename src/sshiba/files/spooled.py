@@ -9,7 +9,7 @@ from itertools import accumulate
 import numpy as np
 import pandas as pd
 
-from ..core.scratch import RowsLostError, ScratchError
+from ..core.scratch import RowsLostError, no_room
 from ..data.sources import Chunks
 from .growing import ParquetRows
 
@@ -33,10 +33,7 @@ class Spool:
         except RowsLostError:
             raise
         except OSError as error:
-            raise ScratchError(
-                f"there is no room for a scratch file in {tempfile.gettempdir()!r}: {error.strerror}. "
-                "Free some, or set the environment variable TMPDIR to another folder."
-            ) from error
+            raise no_room(error) from error
         self.parquet = parquet.ParquetFile(self.file)
         sizes = [self.parquet.metadata.row_group(k).num_rows for k in range(self.parquet.num_row_groups)]
         self.edges = np.array([0, *accumulate(sizes)])

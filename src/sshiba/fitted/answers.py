@@ -16,6 +16,7 @@ from ..core.coded import CodedView
 from ..core.devices import device_or_host
 from ..core.predictive import PredictiveView
 from ..core.random import seed_sequence
+from ..core.streamed import class_codes
 from ..data.advice import DataError, Problem, Remedy
 from ..data.border import answers_in_kind, as_views, fills_in_kind, has_row_names
 from ..data.coding import labelled_frame
@@ -32,7 +33,6 @@ from .inference import infer_factors, log_likelihood, log_likelihoods, unweighte
 from .influences import influence
 from .intervals import Asked
 from .reader import RowReader
-from .sample_groups import labels_of
 
 logger = logging.getLogger("sshiba")
 
@@ -336,7 +336,7 @@ class Answers(RowReader):
         if covariates is not None:
             data, index = self.read(covariates)
             known = data[ENTRY].target if ENTRY in data else None
-            labels = labels_of([data[GROUPS]]) if GROUPS in data else None
+            labels = class_codes(data[GROUPS]) if GROUPS in data else None
             if (known is None and labels is None) or len(index) != n:
                 raise ValueError(f"covariates must be those of the model, of {n} rows.")
         drawn = draw_rows(self.fit.posterior, self.fit.spec, int(n), rng, self.fit.sharpness, device, known, labels)

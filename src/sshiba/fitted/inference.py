@@ -91,10 +91,10 @@ def predict_views(
 
 def predictive_parts(part: RowPosterior, view: PredictiveView, i: int) -> Iterator[tuple[np.ndarray, PredictiveX]]:
     """The predictive x of view `i` for some rows at a time, with their places."""
-    n_components = part.z_mean.shape[1]
+    n_factors = part.z_mean.shape[1]
     # D·K for z_factor where rows have covariances of their own; where features have, K²/2 for <zzᵀ>.
-    own = n_components if part.z_cov.shape[0] > 1 else 1
-    cells = len(view.noise_var) * max(own, 1) + n_components**2
+    own = n_factors if part.z_cov.shape[0] > 1 else 1
+    cells = len(view.noise_var) * max(own, 1) + n_factors**2
     room = HOST.part_bytes if isinstance(part.z_mean, np.ndarray) else DEVICE_BYTES
     step = max(1, room // (8 * COPIES * cells))
     for start in range(0, len(part.rows), step):

@@ -71,7 +71,7 @@ def find_residual_shapes(
     if not wanted or out_of_time():
         return tuple(found)
     width = sum(spec.views[i].n_features for i in wanted)
-    cell_bytes = 16 * (posterior.n_components + 3)  # deviations by factors and their squares; errors
+    cell_bytes = 16 * (posterior.n_factors + 3)  # deviations by factors and their squares; errors
     n_cells = min(MOST_CELLS, MEMORY_SHARE * max_memory / cell_bytes)
     n_rows = min(MOST_ROWS, max(int(n_cells / width), 1))
     chosen = np.sort(np.random.default_rng(0).permutation(data[0].n_rows)[:n_rows])

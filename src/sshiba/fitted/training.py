@@ -20,7 +20,7 @@ from ..core.scratch import RowsLostError
 from ..core.spec import ModelSpec, Priors
 from ..core.start import posterior_like
 from ..core.state import Posterior
-from ..core.streamed import AnyView, ReadCount
+from ..core.streamed import AnyView, ReadCount, class_codes
 from ..core.work import n_operations
 from ..data.schema import Schema
 from ..engines import Rows, make_rows
@@ -33,7 +33,7 @@ from .candidates import ALL, FEWEST, Candidate, candidates_for, without_doubles,
 from .fitted import Fitted, make_fitted
 from .kernel_choice import KernelFits, kernel_views, learn_twins
 from .residuals import find_residual_shapes
-from .sample_groups import explained_by_group, labels_of
+from .sample_groups import explained_by_group
 from .search import MOST_OPERATIONS, Search, run_search
 from .sharpness import find_sharpness
 from .short_fits import SHORT, SHORT_TOL, ShortFits
@@ -281,8 +281,8 @@ class Training:
             shapes = find_residual_shapes(self.coded, self.spec, fit.posterior, numbers, out_of_time, self.limit)
             fit = replace(fit, residuals=shapes)
             if self.spec.n_groups:
-                shares = explained_by_group(self.coded, fit.posterior, rows_of)
-                fit = replace(fit, groups=labels_of(self.coded), r2_by_group=shares)
+                shares = explained_by_group(self.coded, fit.posterior, rows_of, out_of_time)
+                fit = replace(fit, groups=class_codes(self.coded[-1]), r2_by_group=shares)
         except RowsLostError as error:  # the model is there all the same
             logger.warning("the fit is kept, but not all that follows from it: %s", error)
         return fit

@@ -75,7 +75,7 @@ def sweep(rows: Rows, state: State, rotating: bool, hold_x: bool = False, moment
 def sweep_once(rows: Rows, state: State, rotating: bool, hold_x: bool, momentum: bool) -> State:
     """Local step, global step, rotation; with momentum also what is reached."""
     n_masks = sum(map(len, rows.groups))
-    with threads_for(product_operations(rows.n_rows, rows.spec, n_masks, state.posterior.n_components)):
+    with threads_for(product_operations(rows.n_rows, rows.spec, n_masks, state.posterior.n_factors)):
         local, stats = rows.step(state.posterior, state.local, hold_x)
         posterior, residuals = global_step(stats, state.posterior, rows.spec)
         reached, past = None, None

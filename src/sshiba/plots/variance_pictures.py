@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
 NO_GROUPS = "the model has no groups of samples: fit it with sample_groups=."
+NO_SHARES = "the fit was ended before it was known what factors explain in each group of samples: let it end by itself."
 
 
 def variance_explained_data(model: FittedModel) -> pd.DataFrame:
@@ -59,7 +60,7 @@ def variance_by_group_data(model: FittedModel) -> pd.DataFrame:
     """The share of variance that each factor explains alone within each group of samples, factors x (view, group)."""
     fit = fitted_of(model)
     if fit.r2_by_group is None:
-        raise ValueError(NO_GROUPS)
+        raise ValueError(NO_GROUPS if fit.schema.groups is None else NO_SHARES)
     pairs = pd.MultiIndex.from_product([list(fit.schema.types), list(fit.schema.group_names)])
     shares = np.moveaxis(fit.r2_by_group[:, : fit.n_components], 0, 2).reshape(fit.n_components, len(pairs))
     return pd.DataFrame(shares, index=fit.factor_names, columns=pairs).rename_axis("factor")

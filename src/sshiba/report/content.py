@@ -53,7 +53,7 @@ def content(
         "relevance": [_relevance(fit, name) for name, view in fit.schema.types.items() if view.select_features],
         "provenance": {"words": sentences.provenance(fit), "settings": _settings(fit)},
     }
-    if fit.schema.groups is not None and fit.r2_by_group is not None:
+    if fit.schema.groups is not None:
         parts["groups"] = _groups(fit)
     if fit.schema.covariates is not None:
         parts["effects"] = _effects(fit)
@@ -98,8 +98,8 @@ def _views(fit: Fitted, table: pd.DataFrame) -> list[list[str]]:
 
 
 def _groups(fit: Fitted) -> dict[str, Any]:
-    """The activity of factors in groups of samples, and what they explain there."""
-    shares = plots.variance_by_group_data(fit)
+    """The activity of factors in groups of samples, and what they explain there; not that of a fit that was ended."""
+    shares = plots.variance_by_group_data(fit) if fit.r2_by_group is not None else pd.DataFrame()
     pairs: list[Any] = shares.columns.to_list()
     return {
         "words": sentences.groups(fit),

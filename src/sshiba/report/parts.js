@@ -87,6 +87,7 @@ function showGroups() {
   const ticks = (look) => part.names.map((name) => short(name, look.narrow ? 10 : NAME));
   factorHeat("groups-plot", part.words, part.activity, part.names, ticks, "variance of the factor", "%{y}, %{customdata}: %{z:.2f}<extra></extra>");
   const rows = part.shares.map((row, k) => [names[k], ...row.map((x) => (100 * x).toFixed(1) + " %")]);
+  byId("groups").querySelector("details").hidden = !part.columns.length; // the fit was ended before it was known
   fill(byId("groups").querySelector("table"), ["factor", ...part.columns], rows, (i) => i > 0);
   if (names.length) tools("groups-plot", "activity", () => [["factor", ...part.names], part.activity.map((row, k) => [names[k], ...row])]);
 }

@@ -3,15 +3,14 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, partial
 from math import log, pi, sqrt
-from types import ModuleType
 
 import numpy as np
 from array_api_compat import device
 from scipy.special import ndtri
 
-from ..arrays import array_namespace, erfcx, like
+from ..arrays import array_namespace, compiled_twin, erfcx, like
 from ..state import Array
 from .likelihood import SMALLEST, Likelihood, PredictiveX, Score, XUpdate
 
@@ -19,6 +18,8 @@ FAR = 1e10  # where the first interval begins and the last one ends
 ENOUGH = 8.3  # deviations beyond which a normal has no mass that a double can tell from 0
 NARROW = 0.5  # by how much the log density may change from the middle of an interval that counts as narrow
 NODES = tuple(zip(*(values.tolist() for values in np.polynomial.legendre.leggauss(6))))  # of narrow intervals
+
+compiled = partial(compiled_twin, "likelihoods.interval_compiled")
 
 
 @dataclass(frozen=True)
@@ -194,15 +195,6 @@ def cut_moments(a: Array, b: Array) -> tuple[Array, Array, Array, Array, Array]:
     fourth = 3 * square + a**3 * edge_a - b**3 * edge_b
     spread = fourth - square**2
     return mean, var, log_mass, third - mean * square, xp.where(spread > 0, spread, 0.0)
-
-
-def compiled() -> ModuleType | None:
-    """The compiled twin, or None without numba."""
-    try:
-        from . import interval_compiled
-    except ImportError:
-        return None
-    return interval_compiled
 
 
 def _wide(a: Array, b: Array) -> tuple[Array, Array, Array]:

@@ -3,16 +3,15 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from functools import lru_cache
+from functools import partial
 from math import log, pi
-from types import ModuleType
 from typing import Any
 
 import numpy as np
 from array_api_compat import is_numpy_array
 from scipy.special import ndtri, xlogy
 
-from ..arrays import array_namespace, gammaln, like
+from ..arrays import array_namespace, compiled_twin, gammaln, like
 from ..sparse_rows import is_sparse
 from ..state import Array
 from .likelihood import SMALLEST, Likelihood, PredictiveX, Score, XUpdate
@@ -22,6 +21,8 @@ MOST_STEPS = 40  # of Newton's method; six are enough, but where other cells tel
 CLOSE = 1e-6  # a step of Newton's method that is the last: each doubles the digits
 SMALL_COUNT = 0.1  # is added to counts and rates at the start
 HALF = 0.5  # of a count, added to what is seen in a row and to what is expected: the size 1 before any cell is seen
+
+compiled = partial(compiled_twin, "likelihoods.poisson_compiled")
 
 
 @dataclass(frozen=True, eq=False)
@@ -195,13 +196,3 @@ def solve_u(t: Array, e: Array, tau: Array, free: Array) -> Array:
         if not bool(xp.any(xp.abs(step) > CLOSE)):
             break
     return u
-
-
-@lru_cache(maxsize=1)
-def compiled() -> ModuleType | None:
-    """The compiled twin of `Poisson.infer_x`, or None without numba."""
-    try:
-        from . import poisson_compiled
-    except ImportError:
-        return None
-    return poisson_compiled

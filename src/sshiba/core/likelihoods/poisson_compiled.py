@@ -1,8 +1,9 @@
 """q(x) of counts compiled with numba: the tested twin of `Poisson.follow_y`, on all threads.
 
-Each step of Newton's method is a loop over the cells of a row without branches and calls, of which the compiler makes
-vector instructions; e^x is a polynomial times a power of 2, whose bits are written down, and log x is found likewise.
-From a guess of <x> two or three steps are enough, else six for most cells.
+Steps go on until the cells of a row move by less than `CLOSE`, in root sum of squares. Each step of Newton's method is
+a loop over the cells of a row without branches and calls, of which the compiler makes vector instructions; e^x is a
+polynomial times a power of 2, whose bits are written down, and log x is found likewise. From a guess of <x> two or
+three steps are enough, else six for most cells.
 """
 
 from __future__ import annotations
@@ -14,10 +15,10 @@ import numpy as np
 
 from ..arrays import for_numba
 from ..threads import in_chunks
+from .poisson import CLOSE, MOST_STEPS
 
 MIN_CHUNK = 20_000  # cells that are worth a thread: a millisecond of work
 IN_CACHE = 2**14  # cells at a time
-MOST_STEPS, CLOSE = 40, 1e-6  # as in `solve_u`: steps until the cells of a row move by less, in root sum of squares
 MOST_NEAR = 5  # steps from a guess; then the row starts from nowhere
 CONSTANT = 0.5 * (log(2 * pi) + 1)
 LOG_FACTORIALS = np.array([lgamma(t + 1) for t in range(256)])

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from functools import lru_cache
+from functools import lru_cache, partial
 from math import log, pi, sqrt
-from types import ModuleType
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -12,7 +11,7 @@ from array_api_compat import device, is_numpy_array
 from scipy.special import ndtri
 from scipy.stats import qmc
 
-from ..arrays import arange, array_namespace, cuda_kernels, erfcx, eye, like, log_ndtr, zeros
+from ..arrays import arange, array_namespace, compiled_twin, cuda_kernels, erfcx, eye, like, log_ndtr, zeros
 from ..state import Array
 from .likelihood import PredictiveX
 from .probit_grid import FARTHEST, N_ARGMAX, N_EDGE, N_NEWTON, REACH, WIDEST, grid, n_nodes
@@ -21,6 +20,8 @@ N_DRAWS = 128
 PLACKETT = np.polynomial.legendre.leggauss(20)  # nodes and weights: 1e-10 for correlations up to 0.99
 SMALLEST = 1e-15  # a probability of few classes is at least this
 HOST_BYTES, DEVICE_BYTES = 2**22, 2**28  # of rows' integrals at a time
+
+compiled = partial(compiled_twin, "likelihoods.probit_compiled")
 
 
 def log_xi_and_step(y: Array, target: Array) -> tuple[Array, Array]:
@@ -81,16 +82,6 @@ def bivariate_normal(h: Array, k: Array, rho: Array) -> Array:
         sine = xp.sin(end * (1 + node) / 2)
         total = total + weight * xp.exp((h * k * sine - (h**2 + k**2) / 2) / (1 - sine**2))
     return xp.exp(log_ndtr(h) + log_ndtr(k)) + total * end / (4 * pi)
-
-
-@lru_cache(maxsize=1)
-def compiled() -> ModuleType | None:
-    """The compiled twins, or None without numba."""
-    try:
-        from . import probit_compiled
-    except ImportError:
-        return None
-    return probit_compiled
 
 
 def probit_moments(y: Array, target: Array, n: int | None = None) -> tuple[Array, Array]:

@@ -3,26 +3,19 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import partial
 from math import log, pi
-from types import ModuleType
 
 import numpy as np
 
-from ..arrays import array_namespace, cuda_kernels, log_ndtr
+from ..arrays import array_namespace, compiled_twin, cuda_kernels, log_ndtr
 from ..state import Array
 from .likelihood import Likelihood, PredictiveX, RowCells, RowUpdate, XUpdate
 from .probit_integrals import log_phi_and_rho
 from .threshold_rows import update_rows
 from .yes_no import YesNo
 
-
-def compiled() -> ModuleType | None:
-    """The compiled twin, or None without numba."""
-    try:
-        from . import threshold_compiled
-    except ImportError:
-        return None
-    return threshold_compiled
+compiled = partial(compiled_twin, "likelihoods.threshold_compiled")
 
 
 @dataclass(frozen=True)

@@ -22,13 +22,13 @@ By Stein's identity Cov(x, z) = (I − C) W Cov(z). That is what comes of <x> = 
 
 from __future__ import annotations
 
+from functools import partial
 from math import ceil, exp, log, pi
-from types import ModuleType
 from typing import NamedTuple
 
 from array_api_compat import is_numpy_array
 
-from ..arrays import array_namespace, eye, inverse_positive
+from ..arrays import array_namespace, compiled_twin, eye, inverse_positive
 from ..state import Array
 from .probit_integrals import log_phi_and_rho
 
@@ -36,14 +36,7 @@ REACH, NODES = 6.0, 8.0  # of the trapezoid rule: so many deviations to each sid
 MOST_STEPS, SETTLED, SMALLEST_STEP = 30, 1e-10, 1e-3  # of Newton's method; nats of a row; share of a step
 LEAST_SECANT, LARGEST_STEP = 0.5, 2.0  # shares of a step that the secant may choose
 
-
-def compiled() -> ModuleType | None:
-    """The compiled twin, or None without numba."""
-    try:
-        from . import threshold_rows_compiled
-    except ImportError:
-        return None
-    return threshold_rows_compiled
+compiled = partial(compiled_twin, "likelihoods.threshold_rows_compiled")
 
 
 def expectations(s: Array, mean: Array, var: Array) -> tuple[Array, Array, Array]:
