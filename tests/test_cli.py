@@ -126,7 +126,7 @@ def test_own_views_and_several_files(folder: Path) -> None:
     options = ("--index", "patient", "--view", "body=a,b:real", "--view", "sex=sex:categorical", "--components", 3)
     done = sshiba("fit", "one.csv", "two.csv", *options, "-o", "two.sshiba", cwd=folder)
     assert done.returncode == 0, done.stderr
-    assert list(load(folder / "two.sshiba").views_) == ["body", "sex", "numeric"]
+    assert list(load(folder / "two.sshiba").views_) == ["body", "sex", "two"]
 
 
 def test_evaluate_prints_a_table(folder: Path) -> None:

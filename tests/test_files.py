@@ -726,6 +726,57 @@ def test_whole_numbers_stay_whole(tmp_path: Path) -> None:
     assert found.loc[3, "a"].isdigit()
 
 
+def views_of(*words: object, out: Path) -> dict[str, list]:
+    done("fit", *words, "--components", 2, "-o", out, "--force")
+    return {name: list(columns) for name, columns in load(out).feature_names_in_.items()}
+
+
+def test_columns_of_several_files_are_views_by_file_and_type(tmp_path: Path) -> None:
+    """A view is one table. A model finds its columns in files that are split or joined in another way."""
+    rows = numbers().rename_axis("id")
+    clinic = rows[["a"]].assign(smoker=["yes", "no"] * 20, stage=["i", "ii", "iii", None] * 10)
+    genes = rows[["b", "c"]].rename(columns={"b": "g1", "c": "g2"}).iloc[::-1]
+    one, two, out = tmp_path / "clinic.csv", tmp_path / "genes.tsv.gz", tmp_path / "m.sshiba"
+    clinic.to_csv(one)
+    genes.to_csv(two, sep="\t")
+    by_type = {"clinic numeric": ["a"], "clinic binary": ["smoker"], "stage": ["stage"], "genes": ["g1", "g2"]}
+    assert views_of(one, two, "--index", "id", out=out) == by_type
+    wanted = done("transform", out, one, two).stdout
+    joined = tmp_path / "all.csv"
+    pd.concat([genes, clinic], axis=1).loc[clinic.index].to_csv(joined)
+    first, second = tmp_path / "first.csv", tmp_path / "second.csv"
+    clinic[["stage"]].join(genes[["g2"]]).to_csv(first)
+    clinic[["smoker", "a"]].join(genes[["g1"]]).to_csv(second)
+    for files in ([joined], [first, second]):
+        assert done("transform", out, *files).stdout == wanted
+    assert list(views_of(joined, "--index", "id", out=out)) == ["numeric", "binary", "stage"]
+    said = done("evaluate", one, two, "--index", "id", "--components", 2).stdout
+    assert "clinic numeric" in said
+    assert "genes" in said
+
+
+def test_options_of_columns_hold_in_the_views_of_files(tmp_path: Path) -> None:
+    rows = numbers().rename_axis("id")
+    one, two, out = tmp_path / "lab" / "x.csv", tmp_path / "home" / "x.csv", tmp_path / "m.sshiba"
+    for path in (one, two):
+        path.parent.mkdir()
+    pain = rows[["c"]].assign(pain=["none", "mild", "bad", "mild"] * 10)
+    limits = rows[["a"]].assign(a=rows["a"].clip(lower=4.5), b=rows["b"], age=range(40))
+    limits.to_csv(one)
+    pain.assign(least=4.5).to_csv(two)
+    options = ("--index", "id", "--levels", "pain=none,mild,bad", "--limits", "a=least,", "--view", "old=age")
+    found = views_of(one, two, *options, "--kernel", "x=rbf", out=out)
+    assert found == {"old": ["age"], "x (2) ordinal": ["pain"], "x": ["a", "b"], "x (2)": ["c"]}
+    views = load(out).views_
+    assert views["x"].limits == {"a": ("least", None)}
+    assert views["x"].kernel == "rbf"
+    assert [type(view).__name__ for view in views.values()] == ["Real", "Ordinal", "Real", "Real"]
+    views_of(one, two, *options, "--margin", "auto", out=out)
+    assert [getattr(view, "margin", None) for view in load(out).views_.values()] == ["auto", None, "auto", "auto"]
+    wrong = sshiba("fit", one, two, *options, "--kernel", "numeric=rbf", "-o", out, "--force").stderr
+    assert "there is no view 'numeric'; there are old, x (2) ordinal, x, x (2)." in wrong
+
+
 @pytest.mark.parametrize("ending", [".parquet", ".feather", ".xlsx"])
 @pytest.mark.parametrize("dtype", ["float64", "float32"])
 def test_whole_numbers_stay_whole_where_holes_made_them_floats(tmp_path: Path, ending: str, dtype: str) -> None:

@@ -40,7 +40,9 @@ def test_files_side_by_side(ending: str, tmp_path: Path, monkeypatch: pytest.Mon
     done("fit", *words, *options(), "-o", made)
     model = load(made)
     assert list(model.index_) == list(joined.index)
-    assert model.fitted_.schema.codes_alike(codings_of(joined))
+    parts = {"a columns": list("abe"), "b numeric": ["c", "d", "count"], "b binary": ["ill"]}
+    assert {name: list(own) for name, own in model.feature_names_in_.items()} == parts | {"sex": ["sex"]}
+    assert model.fitted_.schema.codes_alike(codings_of(joined, parts))
     done("transform", made, *words, "-o", tmp_path / "z.parquet")
     done("impute", *words, "--model", made, "-o", tmp_path / f"filled{ending}")
     done("predict", made, *words, "--target", "sex", "-o", tmp_path / "sex.csv")

@@ -17,7 +17,7 @@ from ..core.scratch import RowsLostError
 from ..estimator import load
 from ..files.formats import ANSWERS, filled_endings
 from ..files.long_tables import LongTable
-from ..files.opening import FileViews, open_data, room_for_answers, room_for_fit, values_of
+from ..files.opening import FileViews, files_of, open_data, room_for_answers, room_for_fit, values_of
 from ..files.reading_options import Reading
 from ..files.writing import check_target
 from ..fitting.restarts import ctrl_c
@@ -119,8 +119,8 @@ def fit(
 ) -> None:
     """Fit a model to tables with gaps, and save it.
 
-    Columns of one type make one view; each column of labels is a view of its own. --view says otherwise. Ctrl-C
-    ends the fit and saves the best state so far. --resume continues it, with the same data.
+    Columns of one type make one view in each file; each column of labels is a view of its own. --view says otherwise.
+    Ctrl-C ends the fit and saves the best state so far. --resume continues it, with the same data.
     """
     with plainly():
         target = out or resume
@@ -143,7 +143,7 @@ def fit(
         limit = [] if fitting.max_memory is None else ["--max-memory", shlex.quote(fitting.max_memory)]
         words = ["sshiba", "fit", *map(shlex.quote, data), *as_options(how), *limit, "--resume", shlex.quote(target)]
         to_go_on = f"Not finished. To go on: {' '.join(words)}"
-        model = fitting.model(given) if earlier is None else fitting.going_on(earlier)
+        model = fitting.model(given, files_of(whole)) if earlier is None else fitting.going_on(earlier)
         stored = None if earlier is None else earlier.fitted_.reading
 
         def save() -> None:

@@ -6,7 +6,7 @@ import enum
 import inspect
 import shlex
 import typing
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, fields
 from typing import Annotated, Any
 
@@ -24,6 +24,7 @@ from .column_options import (
     MARGINS,
     parse_covariates,
     parse_view,
+    with_files,
     with_kernels,
     with_levels,
     with_numbers,
@@ -92,12 +93,13 @@ class Fitting:
     max_memory: str | None = None
     scheduler: str | None = None
 
-    def model(self, given: Any) -> SSHIBA:
-        """The model that is to be fitted to `given`."""
+    def model(self, given: Any, files: Mapping[str, list]) -> SSHIBA:
+        """The model that is to be fitted to `given`; `files` are those that it is made of, where they are several."""
         covariates = parse_covariates(self.covariate, given)
         given = without_columns(given, [*covariates, *([] if self.groups is None else [self.groups])])
-        views = with_levels(dict(parse_view(text, given) for text in self.view), self.levels, given)
-        views = with_kernels(with_numbers(views, self.limits, self.margin, given), self.kernel, given)
+        views = with_levels(dict(parse_view(text, given) for text in self.view), self.levels, given, files)
+        views = with_files(views, files, self.limits, given)
+        views = with_kernels(with_numbers(views, self.limits, self.margin, given), self.kernel, given, files)
         model = SSHIBA(self.components, views or None, self.restarts, keep=self.keep, engine=self.engine())
         model.set_params(covariates=covariates or None, sample_groups=self.groups)
         limits = {"max_time": self.max_time, "max_memory": self.max_memory}

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import fnmatch
-from collections.abc import Collection, Sequence
+from collections import Counter
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import replace
+from types import MappingProxyType
 from typing import Any
 
 import pandas as pd
@@ -13,7 +15,7 @@ from ..data.border import as_views
 from ..data.containers import read_table
 from ..data.margin_choice import BENT
 from ..data.markers import without_markers
-from ..data.one_table import NUMERIC, by_type, name_by_type, numbers_at_limits
+from ..data.one_table import BINARY, NUMERIC, ORDINAL, by_type, free_name, name_by_type, numbers_at_limits
 from ..data.reading import recognised
 from ..data.sources import RowSource
 from ..data.twins import KERNELS
@@ -63,8 +65,10 @@ def parse_view(text: str, given: Any) -> tuple[str, Any]:
     return name, (found, _view_type(kind, text)) if kind else found
 
 
-def with_levels(views: dict[str, Any], texts: Sequence[str], given: Any) -> dict[str, Any]:
-    """The views with the levels of --levels: of the ordinal view that has the column, else of one for all others."""
+def with_levels(views: dict[str, Any], texts: Sequence[str], given: Any, files: Mapping[str, list]) -> dict[str, Any]:
+    """The views with the levels of --levels: of the ordinal view that has the column, else of one for all others of a
+    file.
+    """
     if not texts:
         return views
     outline = given.outline if isinstance(given, RowSource) else given
@@ -80,7 +84,44 @@ def with_levels(views: dict[str, Any], texts: Sequence[str], given: Any) -> dict
         views[name] = (columns, Ordinal(levels=own)) if own else said
         named |= set(own)
     rest = {column: own for column, own in levels.items() if column not in named}
-    return views | ({LEVELS_VIEW: (list(rest), Ordinal(levels=rest))} if rest else {})
+    levelled = {f"{file} {LEVELS_VIEW}".strip(): own for file, own in by_file(rest, files).items()}
+    return views | {name: (own, Ordinal(levels={c: rest[c] for c in own})) for name, own in levelled.items()}
+
+
+def with_files(views: dict[str, Any], files: Mapping[str, list], limits: Sequence[str], given: Any) -> dict[str, Any]:
+    """The views, and of each file its other numbers, yes/no and levels, for a view is one table.
+
+    It is called as its file where all else of that is of one type. Each column of labels is a view of its own anyway.
+    """
+    if not files:
+        return views
+    outline = given.outline if isinstance(given, RowSource) else given
+    edges, taken = dict(parse_limits(text, outline) for text in limits), [*outline, *views]
+    sample = numbers_at_limits(_sample(given), [Real(limits=edges)])
+    made = by_type(sample.drop(columns=_columns(views)), taken=taken)[0]
+    beside = {edge: column for column, pair in edges.items() for edge in pair if isinstance(edge, str)}
+    n_views = Counter(file for columns in made.values() for file in by_file(columns, files, beside))
+    found = dict(views)
+    for kind in (NUMERIC, BINARY, ORDINAL):
+        for file, columns in by_file(made.get(name_by_type(kind, taken), ()), files, beside).items():
+            name = file if n_views[file] == 1 else f"{file} {kind}"
+            own = free_name(name_by_type(name, taken), found)
+            found[own] = (columns, "real") if kind == NUMERIC else columns
+    return found
+
+
+def by_file(
+    columns: Iterable[Any], files: Mapping[str, list], beside: Mapping[Any, Any] = MappingProxyType({})
+) -> dict[str, list]:
+    """Which of the columns each file has, of those that have any, or "" all of them where there are no files.
+
+    `beside`: column -> another, whose file counts as its own.
+    """
+    file_of = {column: file for file, own in files.items() for column in own}
+    found: dict[str, list] = {}
+    for column in columns:
+        found.setdefault(file_of.get(beside.get(column, column), ""), []).append(column)
+    return found
 
 
 def parse_levels(text: str, outline: pd.DataFrame) -> tuple[str, list]:
@@ -131,11 +172,12 @@ def with_numbers(views: dict[str, Any], limits: Sequence[str], margins: Sequence
     return found
 
 
-def with_kernels(views: dict[str, Any], texts: Sequence[str], given: Any) -> dict[str, Any]:
+def with_kernels(views: dict[str, Any], texts: Sequence[str], given: Any, files: Mapping[str, list]) -> dict[str, Any]:
     """The views with --kernel: of a real view that --view names, of one of a file, or of all other numbers."""
     outline = given.outline if isinstance(given, RowSource) else given
     one_table = isinstance(outline, pd.DataFrame)
-    known = [*views, name_by_type(NUMERIC, [*outline, *views])] if one_table else list(as_views(given)) if texts else []
+    others = [] if files else [name_by_type(NUMERIC, [*outline, *views])] if one_table else []
+    known = [*views, *others] if one_table else list(as_views(given)) if texts else []
     found = dict(views)
     for text in texts:
         name, equals, kernel = text.rpartition("=")

@@ -16,7 +16,7 @@ from ..evaluate import holdout
 from ..evaluate import stability as find_stability
 from ..files.export import export_model
 from ..files.formats import TABLES
-from ..files.opening import open_data, room_for_checks, values_of
+from ..files.opening import files_of, open_data, room_for_checks, values_of
 from ..files.reading_options import Reading
 from ..files.writing import check_target, write
 from .app import app, plainly
@@ -51,7 +51,7 @@ def evaluate(
         whole = open_data(data, how, None, room_for_checks(fitting.max_memory))
         say_long(whole)
         given, per = values_of(whole), "feature" if columns else "view"
-        model = fitting.model(given).set_params(verbose=1)
+        model = fitting.model(given, files_of(whole)).set_params(verbose=1)
         scores = holdout(model, given, fraction, fitting.seed, per, rows)
         words = "RMSE in standard deviations of a column; coverage of 90 % intervals"
         print_scores(scores.reset_index(), f"{percent(fraction)} of the observed cells hidden, then predicted. {words}")

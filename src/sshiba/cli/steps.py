@@ -24,7 +24,7 @@ from ..files.file_table import FileTable
 from ..files.growing import growing
 from ..files.growing_views import growing_views
 from ..files.long_tables import LongTable
-from ..files.opening import FileViews, open_data, room_for_answers, room_for_checks, values_of
+from ..files.opening import FileViews, files_of, open_data, room_for_answers, room_for_checks, values_of
 from ..files.reading_options import LearnedReading, Reading
 from ..files.text_files import Dialect
 from ..files.view_files import write_views
@@ -116,9 +116,9 @@ def reading_of(how: Reading, dialect: Dialect | None) -> dict[str, Any]:
 # ------------------------------------------------------------------------------------------------------ fitting
 
 
-def fitted(given: Any, fitting: Fitting) -> SSHIBA:
-    """A model fitted with a progress bar."""
-    model = fitting.model(given)
+def fitted(given: Any, fitting: Fitting, files: Mapping[str, list]) -> SSHIBA:
+    """A model fitted with a progress bar; `files` as in `Fitting.model`."""
+    model = fitting.model(given, files)
     fit_shown(model, given)
     print_scales(model, errors)
     return model
@@ -186,7 +186,7 @@ def impute_tables(
     `asked` are options of `SSHIBA.impute`. Returns the model.
     """
     values = values_of(given)
-    used = model or fitted(values, fitting)
+    used = model or fitted(values, fitting, files_of(given))
     if not isinstance(given, FileTable):
         views = as_views(given)
         filled, deviations, bounds = impute_asked(used, views, asked)
@@ -259,9 +259,9 @@ def impute_long(
     if model is None and long.is_text:
         some = long.sample(fit_rows, fitting.seed)
         say(f"A long table: fitting {len(some):,} of its {n_rows:,} rows, filling all of them.")
-        used = fitted(some, fitting)
+        used = fitted(some, fitting, files_of(long))
     else:
-        used = model or fitted(long.source(), fitting)
+        used = model or fitted(long.source(), fitting, files_of(long))
     long = long.read_as(learned_reading(used))
     tally = Tally()
     dialect = dialect_of(long)
@@ -287,7 +287,7 @@ def impute_views(
     given: FileViews, fitting: Fitting, model: SSHIBA | None, targets: Targets, asked: Mapping[str, Any]
 ) -> SSHIBA:
     """Views in files, part by part. Returns the model."""
-    used = model or fitted(given.views, fitting)
+    used = model or fitted(given.views, fitting, {})
     tally = Tally()
     with RowsBar("filling", given.n_rows) as bar, ExitStack() as files:
         add, add_std = (files.enter_context(growing_views(given, path)) for path in (targets.out, targets.std))

@@ -27,6 +27,7 @@ class FileTable:
     whole: frozenset = frozenset()  # columns of whole numbers
     sheet: str | None = None  # of a workbook
     taken: Mapping[Any, Markers] = field(default_factory=dict)  # the texts of each column that were taken for missing
+    files: Mapping[str, list] = field(default_factory=dict)  # of several files: what each is called -> its columns
 
     @property
     def own(self) -> pd.DataFrame:

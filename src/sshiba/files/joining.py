@@ -5,16 +5,18 @@ from __future__ import annotations
 import itertools
 import logging
 import re
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import pandas as pd
 
 from ..data.alignment import all_labels
+from ..data.one_table import free_name
 from ..data.wording import first_few, quoted, the_one
 from .file_table import FileTable
-from .formats import FileError
+from .formats import STREAM, FileError, ending_of
 from .text_files import Quotes
 
 logger = logging.getLogger("sshiba")
@@ -32,8 +34,9 @@ def side_by_side(parts: Sequence[FileTable], paths: Sequence[str]) -> FileTable:
     given = given.loc[:, ~given.columns.duplicated()].reindex(values.index)
     formats = {name: form for part in parts for name, form in part.formats.items()}
     whole = frozenset(name for part in parts for name in part.whole)
+    files = columns_by_file(paths, [part.values for part in parts])
     if not texts:
-        return FileTable(given, values, None, None, {}, whole)
+        return FileTable(given, values, None, None, {}, whole, files=files)
     name_column = parts[0].name_column
     given = given.fillna("")
     if name_column is not None:
@@ -43,7 +46,17 @@ def side_by_side(parts: Sequence[FileTable], paths: Sequence[str]) -> FileTable:
     day_first = the_one(each.day_first for each in dialects)
     quotes = Quotes.joined([each.quotes for each in dialects])
     dialect = replace(dialects[0], encoding=encoding, day_first=day_first, quotes=quotes)
-    return FileTable(given.reset_index(drop=True), values, name_column, dialect, formats, whole)
+    return FileTable(given.reset_index(drop=True), values, name_column, dialect, formats, whole, files=files)
+
+
+def columns_by_file(paths: Sequence[str], columns: Sequence[Iterable[Any]]) -> dict[str, list]:
+    """The columns of several files, each of which is called by its name without the ending."""
+    found: dict[str, list] = {}
+    for path, own in zip(paths, columns):
+        name = "input" if path == STREAM else Path(path).name
+        stem = name[: -len(ending_of(path))] if name.lower().endswith(ending_of(path)) else name
+        found[free_name(stem or name, found)] = list(own)
+    return found
 
 
 def check_columns(parts: Sequence[FileTable]) -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from functools import cached_property
 from math import inf
 from typing import Any
@@ -14,7 +14,7 @@ from ..core.machine import chunk_bytes
 from ..data.rows_at import RowsAt
 from ..data.sources import RowSource
 from .file_table import FileTable
-from .joining import check_columns, names_of_all
+from .joining import check_columns, columns_by_file, names_of_all
 from .long_tables import LongTable
 from .reading_options import LearnedReading, Reading
 from .tables import columns_to_drop
@@ -56,6 +56,10 @@ class JoinedTables(LongTable):
         outline = pd.concat([table.first.values.iloc[:0].reset_index(drop=True) for table in self.tables], axis=1)
         dialects = [table.first.dialect for table in self.tables]
         return FileTable(outline, outline, dialect=dialects[0] if None not in dialects else None)
+
+    @property
+    def files(self) -> Mapping[str, list]:
+        return columns_by_file(self.paths, [table.survey.outline for table in self.tables])
 
     def keep_to(self, limit: float) -> None:
         self.limit = limit

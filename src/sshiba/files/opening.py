@@ -162,6 +162,11 @@ def _open_annotated(path: str, ending: str) -> Any:
     return found if all(type(matrix).__module__.startswith("h5py") for matrix in matrices) else None
 
 
+def files_of(given: Any) -> Mapping[str, list]:
+    """Of a table that is in several files the columns of each, by what the file is called; of others nothing."""
+    return given.files if isinstance(given, FileTable | JoinedTables) else {}
+
+
 def values_of(given: Any) -> Any:
     """What a model is to see."""
     if isinstance(given, FileTable):
