@@ -726,6 +726,26 @@ def test_whole_numbers_stay_whole(tmp_path: Path) -> None:
     assert found.loc[3, "a"].isdigit()
 
 
+def test_what_is_filled_of_several_files_has_one_decimal_mark(tmp_path: Path) -> None:
+    """That of the first file, also in cells that were observed."""
+    rows, out = numbers().rename_axis("id"), tmp_path / "out.csv"
+    rows.loc[3, "a"] = rows.loc[4, "c"] = np.nan
+    price = [f"Fr. {1000 + i:,}.{i:02d}" for i in range(40)]
+    comma, point = tmp_path / "comma.csv", tmp_path / "point.csv"
+    rows[["a"]].assign(n=range(7, 87, 2)).to_csv(comma, sep=";", decimal=",")
+    rows[["b", "c"]].assign(price=price).replace({"price": {"Fr. 1,007.07": ""}}).to_csv(point)
+    limits = ("--index", "id", "--components", 2, "-o", out, "--force")
+    done("impute", comma, point, *limits)
+    found = pd.read_csv(out, sep=";", dtype=str)
+    assert not found[["a", "b", "c"]].apply(lambda column: column.str.contains(".", regex=False)).any(axis=None)
+    assert found.loc[5, ["b", "price"]].tolist() == [str(rows.loc[5, "b"]).replace(".", ","), "Fr. 1.005,05"]
+    assert re.fullmatch(r"Fr\. 1\.\d{3},\d\d", found.loc[7, "price"])
+    done("impute", point, comma, *limits)
+    found = pd.read_csv(out, dtype={"price": str})
+    assert found[["a", "b", "c"]].dtypes.eq(float).all()
+    assert found.loc[5, ["a", "price"]].tolist() == [rows.loc[5, "a"], "Fr. 1,005.05"]
+
+
 def views_of(*words: object, out: Path) -> dict[str, list]:
     done("fit", *words, "--components", 2, "-o", out, "--force")
     return {name: list(columns) for name, columns in load(out).feature_names_in_.items()}

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -11,7 +11,7 @@ import pandas as pd
 from pandas.api.types import is_numeric_dtype
 
 from ..data.markers import Markers, is_text, without_markers
-from .number_marks import NumberFormat
+from .number_marks import NumberFormat, swapped
 from .text_files import Dialect
 
 
@@ -64,6 +64,14 @@ class FileTable:
             cells = self._cells(place, name, new, holes)
             out.isetitem(place, cells)
         return out, rounded
+
+    def with_mark(self, decimal: str) -> FileTable:
+        """The same, its numbers written with this decimal mark."""
+        given, formats = self.given.copy(deep=False), dict(self.formats)
+        for name, how in self.formats.items():
+            if how.decimal != decimal:
+                given[name], formats[name] = swapped(given[name]), how.swapped
+        return replace(self, given=given, formats=formats)
 
     def changed(self, name: Any, found: pd.DataFrame) -> np.ndarray:
         """The cells of a column that are to be written anew: holes that were filled, and other numbers, (n,) bool."""

@@ -27,6 +27,8 @@ def side_by_side(parts: Sequence[FileTable], paths: Sequence[str]) -> FileTable:
     check_columns(parts)
     named = names_of_all([_row_names(part) for part in parts], [len(part.values) for part in parts], paths) is not None
     texts = all(part.dialect is not None for part in parts)
+    if texts and parts[0].dialect is not None:
+        parts = [part.with_mark(parts[0].dialect.decimal) for part in parts]
     sides = [_side(part, texts) for part in parts]
     doubtful = set() if named else _columns_that_differ(sides)
     given = pd.concat([side.drop(columns=doubtful & set(side)) for side in sides], axis=1)

@@ -22,6 +22,7 @@ GROUPS = "|".join(rf"(?:{mark}\d{{3}})+" for mark in ",'’" + BLANKS)
 NUMBER = rf"^[+-]?(?:[1-9]\d{{0,2}}(?:{GROUPS})(?:\.\d*)?|\d+\.?\d*|\.\d+)(?:[eE][+-]?\d+)?$"
 MARKS_BETWEEN = rf"[,'’{BLANKS}]"  # the digits, where a point is the decimal mark
 SWAP = str.maketrans({",": ".", ".": ","})
+MARK = r"(?<=\d)[.,]|[.,](?=\d)"  # and not that of a unit such as Fr.
 FEWEST_MEASURED = 2  # different numbers beside cells such as <18 and >65, which else are labels
 A_FEW = 100  # cells that are tried before all are
 NEAR = 10  # deviations from the mean of a column, within which new numbers of it usually are
@@ -38,6 +39,11 @@ class NumberFormat:
     after: str = ""
     decimals: int | None = None  # None: as many digits as it takes
     whole: bool = False  # are all of them whole numbers?
+
+    @property
+    def swapped(self) -> NumberFormat:
+        """With a comma for a point, and a point for a comma."""
+        return replace(self, decimal=self.decimal.translate(SWAP), thousands=self.thousands.translate(SWAP))
 
     def write(self, value: float) -> str:
         """A number as the others of its column; six digits where they have no fixed form."""
@@ -155,6 +161,11 @@ class NumberColumn:
         if point is None and comma is None:
             return None
         return cls(texts, point, comma, before, after, plain)
+
+
+def swapped(texts: pd.Series) -> pd.Series:
+    """Numbers as they are written with the other decimal mark."""
+    return texts.str.replace(MARK, lambda mark: mark[0].translate(SWAP), regex=True)
 
 
 def _plain(texts: pd.Series) -> pd.Series | None:
