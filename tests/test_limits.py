@@ -420,12 +420,43 @@ def test_cells_such_as_less_than_a_limit_are_at_this_limit(kind: Any) -> None:
     assert sum(models[0].fitted_.schema.codings["numeric"].at_limits) == (frame["Troponin"] == "<0.5").sum()
     np.testing.assert_array_equal(models[0].transform(given), models[1].transform(plain))
     filled, expected = (model.impute(table) for model, table in zip(models, (given, plain)))
-    seen = frame["Troponin"].notna()
-    assert (filled["Troponin"][seen] == given["Troponin"][seen]).all()
+    seen, beyond = frame["Troponin"].notna(), frame["Troponin"] == "<0.5"
+    assert (filled["Troponin"][beyond] == given["Troponin"][beyond]).all()
+    assert filled["Troponin"][seen & ~beyond].tolist() == frame["Troponin"][seen & ~beyond].tolist()
+    assert models[0].impute(given, beyond_limits=True)["Troponin"].dtype == float
+    assert kind is object or models[0].impute(given[~beyond])["Troponin"].dtype == float
     np.testing.assert_allclose(filled["Troponin"][~seen].astype(float), expected["Troponin"][~seen])
     odd = given.assign(Troponin=given["Troponin"].replace({"<0.5": "<0.3", "<0,5": "<0.3"}))
     with pytest.raises(DataError, match=r"has '<0\.3' in 28 cells, but its lower limit is 0\.5"):
         models[0].transform(odd)
+
+
+@pytest.mark.parametrize(
+    "views", [{"numeric": Real(limits={"Troponin": (0.5, None)})}, {"Troponin": Real(limits=(0.5, None))}]
+)
+def test_texts_of_a_column_with_a_limit_are_read_wherever_cells_are(views: dict[str, Real], tmp_path: Path) -> None:
+    """In checks, the report, pictures of columns, and what is tuned."""
+    pytest.importorskip("plotly", reason="needs the extra 'report'")
+    pytest.importorskip("matplotlib", reason="needs the extra 'plot'")
+    from sshiba import plots
+
+    frame, name = laboratory(), next(iter(views))
+    texts = frame["Troponin"].astype(str).str.replace(".", ",", regex=False)
+    given = frame.assign(Troponin=texts.where(frame["Troponin"].notna(), None))
+    views = views if name == "numeric" else {**views, "numeric": Real()}
+    plain = frame.replace({"Troponin": {"<0.5": 0.5}}).astype({"Troponin": float})
+    model, other = fit(given, views), fit(plain, views)
+    for per in ("view", "feature"):
+        pd.testing.assert_frame_equal(evaluate.holdout(model, given, per=per), evaluate.holdout(other, plain, per=per))
+    model.report(tmp_path / "r.html", given)
+    shown, wanted = (plots.feature_fit_data(m, t, name, "Troponin") for m, t in ((model, given), (other, plain)))
+    pd.testing.assert_series_equal(shown["value"], wanted["value"])
+    grid = {"n_components": [1]}
+    found, wanted = (tune(m, t, grid, name, "cells", 2).table for m, t in ((model, given), (other, plain)))
+    pd.testing.assert_frame_equal(found, wanted)
+    pl = pytest.importorskip("polars")
+    filled = fit(pl.from_pandas(given), views).impute(pl.from_pandas(given))["Troponin"].to_list()
+    assert filled[1:3] == [texts[1].replace(",", "."), texts[2].replace(",", ".")]
 
 
 def test_cells_beyond_the_limit_of_their_row() -> None:

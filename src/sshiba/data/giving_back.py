@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import warnings
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -12,6 +13,7 @@ from .cells import numeric_block
 from .coding import Coding, fill_cells, labelled_frame, restore_block, restore_column, to_container
 from .containers import Table, match_columns, read_table
 from .levels import first_places
+from .limits import numbers_if_all_are
 from .schema import Schema
 from .tensors import on_host
 from .wording import first_few
@@ -113,11 +115,13 @@ def fill(
 
     `told`: a warning where numbers that counted something are below 0.
 
-    Container, names, dtypes and observed cells stay; means that fill holes of an integer dtype are rounded.
+    Container, names, dtypes and observed cells stay; means that fill holes of an integer dtype are rounded. Texts of a
+    column with limits are numbers then, but for those beyond a limit, such as <0.5.
     The rows are those of `index`, so rows that the view lacked are added.
     """
     coding = schema.codings[name]
     table = read_table(on_host(given), name, allow_no_rows=True)
+    table = replace(table, frame=schema.types[name].measured(table.frame, coding))
     frame = match_columns(table, coding, name)
     values = values if decoded else schema.types[name].decode(np.asarray(values), coding)
     if told:
@@ -154,7 +158,9 @@ def _fill_frame(
             new = restore_column(decoded[:, place], dtypes[j], coding.labels_of(int(place)))
             cells = column.to_numpy() if isinstance(column.dtype, np.dtype) else column.array
             cells = fill_cells(cells, rows, new, None if also is None else also[:, place])
-            columns[j] = pd.Series(cells, index=index, dtype=cells.dtype)  # a frame would guess at objects
+            whole = pd.Series(cells, index=index, dtype=cells.dtype)  # a frame would guess at objects
+            beyond = also is not None and also[:, place].any()  # else cells such as <0.5 stay
+            columns[j] = numbers_if_all_are(whole) if beyond and cells.dtype.kind == "O" else whole
     filled = pd.DataFrame(columns, index=index)
     filled.columns = given.columns
     return filled

@@ -164,7 +164,7 @@ def read_beyond(frame: pd.DataFrame, limits: Limits, name: str) -> pd.DataFrame:
     DataError
         A cell names another limit than its column has; all such columns are named.
     """
-    texts = [feature for feature, own in zip(limits.features, limits.limited) if own and _is_text(frame[feature])]
+    texts = _texts_at_limits(frame, limits)
     if not texts:
         return frame
     edges = dict(zip(limits.features, zip(*(side.T for side in limits.edges(frame, name)))))
@@ -182,15 +182,33 @@ def read_beyond(frame: pd.DataFrame, limits: Limits, name: str) -> pd.DataFrame:
                 problems.append(_other_limit(cells[odd], own[odd], side).of(f"column {quoted(feature)}"))
             numbers = numbers.mask(here, own)
         column[is_text] = numbers.astype(object).where(numbers.notna(), cells)
-        column = column.where(column.notna(), np.nan)
-        frame[feature] = _numbers_if_all_are(column).array
+        frame[feature] = numbers_if_all_are(column.where(column.notna(), np.nan)).array
     if problems:
         raise DataError(*problems)
     return frame
 
 
-def _numbers_if_all_are(column: pd.Series) -> pd.Series:
-    """As it is where a cell is no number: it is refused with the others."""
+def read_measured(frame: pd.DataFrame, limits: Limits) -> pd.DataFrame:
+    """The frame, in which texts of columns with a limit are the numbers that they spell; cells such as <0.5 stay."""
+    texts = _texts_at_limits(frame, limits)
+    frame = frame.copy(deep=False) if texts else frame
+    for feature in texts:
+        column = frame[feature].astype(object).reset_index(drop=True)
+        cells = column[[isinstance(cell, str) for cell in column]]
+        numbers = numbers_of_texts(cells).where(~cells.str.match(SIGN).astype(bool))
+        column[cells.index] = numbers.astype(object).where(numbers.notna(), cells)
+        frame[feature] = numbers_if_all_are(column.where(column.notna(), np.nan)).array
+    return frame
+
+
+def _texts_at_limits(frame: pd.DataFrame, limits: Limits) -> list[Any]:
+    """The columns with a limit some of whose cells are text."""
+    limited = [feature for feature, own in zip(limits.features, limits.limited) if own and feature in frame]
+    return [feature for feature in limited if _is_text(frame[feature])]
+
+
+def numbers_if_all_are(column: pd.Series) -> pd.Series:
+    """As it is where a cell is no number."""
     if any(isinstance(cell, str) for cell in column):
         return column
     try:

@@ -60,9 +60,17 @@ def _rows_at(value: Any, places: np.ndarray) -> Any:
     return value.iloc[places] if isinstance(value, pd.DataFrame | pd.Series) else value[places]
 
 
-def features_of(value: Any, coding: Coding) -> Any:
-    """One view without the columns that are no features of it."""
-    return value[list(coding.features)] if coding.beside else value
+def features_of(value: Any, view: View, name: str) -> Any:
+    """One view as its type reads it: without columns that are no features, texts among numbers as numbers."""
+    if isinstance(value, pd.Series):
+        return view.features_of(value.to_frame(name if value.name is None else value.name), name).iloc[:, 0]
+    if isinstance(value, pd.DataFrame):
+        return view.features_of(value, name)
+    array = as_array(value)
+    if array.dtype.kind not in "OUS":
+        return value
+    read = view.features_of(pd.DataFrame(array.astype(object)), name).to_numpy()
+    return read if array.ndim == 2 else read[:, 0]
 
 
 def of_all_columns(hidden: np.ndarray, value: Any, coding: Coding) -> np.ndarray:

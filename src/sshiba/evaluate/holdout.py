@@ -232,7 +232,7 @@ def keep_one_of_each(rows: CodedView, seen: np.ndarray, hidden: np.ndarray) -> n
 
 def _check(fitted: Any, shown: Any, name: str, view: Any, index: pd.Index, hidden: np.ndarray) -> Check:
     coding = fitted_of(fitted).schema.codings[name]
-    view = features_of(view, coding)
+    view = features_of(view, fitted.views_[name], name)
     aligned = view.reindex(index) if isinstance(view, pd.DataFrame | pd.Series) else view
     truth = keep_cells(aligned, hidden)
     kind = type(fitted.views_[name]).__name__

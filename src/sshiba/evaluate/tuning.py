@@ -261,7 +261,7 @@ def _score(
     fitting = shown if hide == "cells" else {name: take_rows(value, index, ~rows) for name, value in views.items()}
     given = {name: take_rows(value, index, rows) for name, value in shown.items()}  # the target, too, for its rows
     fitted = quiet_fit(clone(model), fitting)
-    truth = keep_cells(take_rows(features_of(views[target], coding), index, rows), hidden[rows])
+    truth = keep_cells(take_rows(features_of(views[target], fitted.views_[target], target), index, rows), hidden[rows])
     return score_target(fitted, given, target, truth, scoring)
 
 

@@ -80,6 +80,10 @@ class FileTable:
             was, now = old.to_numpy(), new.to_numpy()
             return (was != now) & ~np.isnan(now)
         other = old.isna()
+        if is_text(old.dtype):  # beside cells such as <0.5 numbers come back as such
+            texts = np.fromiter((isinstance(cell, str) for cell in new), bool, len(new))
+            measured = pd.to_numeric(old, errors="coerce")
+            old, new = (old if texts.all() else old.astype(object).where(texts, measured)), new.astype(object)
         if any(all(is_kind(dtype) for dtype in (old.dtype, new.dtype)) for is_kind in (is_numeric_dtype, is_text)):
             other |= (new != old).fillna(False)
         return (other & new.notna()).to_numpy(dtype=bool)

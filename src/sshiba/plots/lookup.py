@@ -45,7 +45,8 @@ def feature_place(fit: Fitted, view: str, feature: Any) -> int:
 def view_frame(fit: Fitted, views: Any, view: str, places: Any = None, index: pd.Index | None = None) -> pd.DataFrame:
     """Columns of a view as the user gave them, at the rows of the fit; NaN where a row lacks the view.
 
-    `index` names the rows of containers that do not name them; those of the fit if not given.
+    Cells such as <0.5 of a column with limits are that limit. `index` names the rows of containers that do not name
+    them; those of the fit if not given.
     """
     latent_names(fit, view)
     given = Answers(fit).given(views)
@@ -60,7 +61,8 @@ def view_frame(fit: Fitted, views: Any, view: str, places: Any = None, index: pd
         kept = stored.columns.get_indexer(pd.Index(list(coding.features))[columns]) if stored.has_names else columns
         frame, named = stored.frame(np.arange(len(stored)), kept), stored.has_names
     else:
-        frame, named = match_columns(table, coding, view).iloc[:, columns], table.has_index
+        read = fit.schema.types[view].features_of(match_columns(table, coding, view, beside=True), view)
+        frame, named = read.iloc[:, columns], table.has_index
     if not named:
         rows = fit.index if index is None else index
         if len(frame) != len(rows):

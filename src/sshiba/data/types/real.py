@@ -18,7 +18,7 @@ from ..cells import observed_mask, read_numbers, refuse_cells, standardise
 from ..coding import Coding, plain_names
 from ..far_off import OFTEN, FarOff, far_off
 from ..learned import NumberSummary
-from ..limits import Edges, Limits, as_intervals, beyond, check_limits, count, plain_limits, read_beyond
+from ..limits import Edges, Limits, as_intervals, beyond, check_limits, count, plain_limits, read_beyond, read_measured
 from ..margin_choice import (
     MarginSummary,
     asked_margins,
@@ -64,7 +64,8 @@ class Real(View):
         The lower and the upper limit of measurement, None where there is none: limits of detection, or censoring times.
         Of a value at or beyond a limit the model only knows that it lies there or farther out. The name of another
         column of the view in place of a number means that this column has the limit of each row (missing: none); it is
-        then not a feature. Texts such as "<0.5" are at the limit that they name, which their column must have.
+        then not a feature. Texts such as "<0.5" are at the limit that they name, which their column must have; `impute`
+        gives numbers that stand as text beside them as numbers.
         Predictions are of the quantity itself; `impute(beyond_limits=True)` also replaces values at a limit. If no
         training value is at a limit, the view has no limits, and new values beyond a limit count as that limit.
     margin : "log", "logit", "box-cox", "auto" or "normal", or mapping of column to one, optional
@@ -374,6 +375,9 @@ class Real(View):
         limits = self.limits_of(plain_names(frame.columns))
         frame = read_beyond(frame, limits, name)
         return frame[list(limits.features)] if limits.beside else frame
+
+    def measured(self, frame: pd.DataFrame, coding: Coding) -> pd.DataFrame:
+        return frame if self.limits is None else read_measured(frame, self.limits_of(coding.read_columns))
 
     def _read(self, frame: pd.DataFrame, name: str) -> np.ndarray:
         values = read_numbers(frame, name, (Remedy.MISSING, Remedy.LABELS, Remedy.LEAVE_OUT))

@@ -139,6 +139,14 @@ class View(ABC):
         """
         return self.decode(mean, coding), std * (coding.scale if std.shape[1] == coding.width else 1.0)
 
+    def features_of(self, frame: pd.DataFrame, name: str) -> pd.DataFrame:
+        """The columns that are features, and what their cells mean."""
+        return frame
+
+    def measured(self, frame: pd.DataFrame, coding: Coding) -> pd.DataFrame:
+        """What comes back of these columns: numbers as such, though other cells are such as <0.5."""
+        return frame
+
     def advise(self, frame: pd.DataFrame, name: str) -> Problem | None:
         """Options that would suit the data better, where that is easily seen."""
         return None
