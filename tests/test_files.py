@@ -312,6 +312,9 @@ NUMBERS = {
     "euros": (["1.234,50 €", "3,00 €"], [1234.5, 3]),
     "percent": (["12.5%", "3%"], [12.5, 3]),
     "codes": (["EUR 3.5", "EUR 4.5"], [3.5, 4.5]),
+    "centimetres": (["180 cm", "172cm"], [180, 172]),
+    "micrograms": (["1.234,50 µg/l", "3,00 µg/l"], [1234.5, 3]),
+    "degrees": (["37.5 °C", "-3 °C"], [37.5, -3]),
 }
 
 
@@ -323,7 +326,7 @@ def test_numbers_are_read_and_written_as_people_write_them(tmp_path: Path, case:
     assert table.values["x"].tolist() == expected
     again = [table.formats["x"].write(value) for value in expected]
     assert values(write_text(tmp_path / "u.tsv", "x", *again))["x"].tolist() == expected
-    if case in ("dollars", "euros", "percent", "codes", "european"):
+    if case in ("dollars", "euros", "percent", "codes", "european", "centimetres", "micrograms", "degrees"):
         assert again[0] == texts[0]
 
 
@@ -348,6 +351,34 @@ def test_what_could_be_thousands_or_decimals_is_asked(tmp_path: Path, text: str)
     assert values(path)["x"][0] == float(text.replace(",", ""))
 
 
+def test_units_are_read_and_written_and_other_words_are_told(tmp_path: Path) -> None:
+    pytest.importorskip("openpyxl", reason="needs the extra 'excel'")
+    frame = numbers().assign(
+        tall=[f"{160 + i % 20} cm" for i in range(40)], troponin=["<0.5 ng/l", "1.5 ng/l", "2.5 ng/l", "1.7 ng/l"] * 10
+    )
+    frame.loc[3, "tall"] = frame.loc[5, "troponin"] = None
+    for ending in (".csv", ".xlsx"):
+        write(frame, str(tmp_path / f"t{ending}"))
+        out, limits = tmp_path / f"o{ending}", ("--limits", "troponin=0.5,", "--components", 2)
+        done("impute", tmp_path / f"t{ending}", "-o", out, *limits)
+        if ending == ".csv":
+            found = pd.read_csv(out)
+            assert re.fullmatch(r"1\d\d cm", found["tall"][3])
+            assert re.fullmatch(r"-?\d\.\d ng/l", found["troponin"][5])
+            assert found["tall"].drop(index=3).equals(frame["tall"].drop(index=3))
+    frame.loc[:2, "tall"] = ["unknown", "-", "unknown"]
+    frame.to_csv(tmp_path / "t.csv", index=False)
+    said = sshiba("fit", tmp_path / "t.csv", *limits, "-o", tmp_path / "m.sshiba").stderr
+    assert "'tall' mixes numbers and text: 'unknown' in 2 and '-' in 1 of 39 cells are not numbers" in said
+    done("fit", tmp_path / "t.csv", *limits, "--missing=-", "--missing", "unknown", "-o", tmp_path / "m.sshiba")
+    mixed = pd.DataFrame({"share": [f"{20 + i} %" for i in range(39)] + [0.31], "x": numbers()["a"]})
+    mixed.to_excel(tmp_path / "t.xlsx", index=False)
+    said = sshiba("fit", tmp_path / "t.xlsx", "-o", tmp_path / "m.sshiba", "--force").stderr
+    assert (
+        "'share' holds numbers in several units: '%' in 39, none in 1 of 40 cells: write all of them in one, or" in said
+    )
+
+
 def test_points_between_semicolons(tmp_path: Path) -> None:
     path = write_text(tmp_path / "t.csv", "x;y", "1.234;0.5", "2.345;0.25")
     assert values(path)["x"][0] == 1.234
@@ -357,7 +388,20 @@ def test_points_between_semicolons(tmp_path: Path) -> None:
         read(write_text(tmp_path / "t.csv", "x;y", "1.234;a", "2.345;b"), Reading())
 
 
-@pytest.mark.parametrize("texts", [["$3", "€4"], ["3%", "0.5"], ["007", "008"], ["1,23,456", "2"], ["1.2.3", "4"]])
+@pytest.mark.parametrize(
+    "texts",
+    [
+        ["$3", "€4"],
+        ["3%", "0.5"],
+        ["007", "008"],
+        ["1,23,456", "2"],
+        ["1.2.3", "4"],
+        ["180 cm", "1.8 m"],
+        ["180 cm", "175"],
+        ["1a", "2b"],
+        ["12:30 h", "9:15 h"],
+    ],
+)
 def test_what_is_no_number_stays_text(tmp_path: Path, texts: list[str]) -> None:
     path = write_text(tmp_path / "t.tsv", "x", *texts)
     assert values(path)["x"].tolist() == texts

@@ -212,6 +212,28 @@ def test_dates_keep_the_day_and_the_time_of_their_zone(when: pd.Series) -> None:
     assert found.iloc[1].tolist() == [2020, 7, "Wednesday", pytest.approx(18444 + 0.5 / 24, abs=1e-6)]
 
 
+UNITS = {
+    "holds numbers with a unit such as '0 cm': take off the unit and": [f"{n} cm" for n in range(30)],
+    "holds numbers in several units: 'kg' in 40, 'g' in 20 of 60": [
+        f"{n}.5 {u}" for n in range(20) for u in ("kg", "kg", "g")
+    ],
+    "mixes numbers and text: 'unknown' in 1 of 60": [*(f"{n} µg/dl" for n in range(59)), "unknown"],
+}
+
+
+@pytest.mark.parametrize("words", UNITS)
+def test_numbers_with_units_are_no_labels(words: str) -> None:
+    with pytest.raises(DataError, match=words):
+        by_type(table(x=UNITS[words]).set_axis(["p"] * 60))
+
+
+@pytest.mark.parametrize(
+    "cells", [["5 mg", "10 mg", "20 mg"], ["1a", "1b", "2a", "3", "unknown"], ["12A", "12B", "13A"]]
+)
+def test_a_few_labels_may_look_like_numbers_with_units(cells: list[str]) -> None:
+    assert by_type(table(x=cells))[0]["x"] == ["x"]
+
+
 def test_words_never_seen_in_a_binary_column_are_missing_and_counted(tmp_path: Path) -> None:
     frame = smokers()
     new = frame.head(6).assign(smokes=["Yes", " NO ", "former", None, "former", "never"])

@@ -42,6 +42,8 @@ OPTIONS = {
     Remedy.ROW_LIMITS: "name a column that has the limit of each row with --limits COLUMN=lower,upper",
     Remedy.KEEP_LABELS: "if one is a label, keep it with --not-missing",
     Remedy.NUMBERS: "name its --decimal or --thousands mark",
+    Remedy.NO_UNIT: "write it without",
+    Remedy.ONE_UNIT: "write all of them in one",
     Remedy.MARKS: "name its --decimal or --thousands mark",
     Remedy.DATES: "make features of it with --dates features",
     Remedy.DAY_FIRST: "say --day-first or --month-first",

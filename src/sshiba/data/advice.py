@@ -23,6 +23,8 @@ class Remedy(StrEnum):
     LIMITS = "limits are pairs, (lower, upper)"
     KEEP_LABELS = "if one is a label, make its column a category with .astype('category')"
     NUMBERS = "convert it with pd.to_numeric"
+    NO_UNIT = "take off the unit and convert it with pd.to_numeric"
+    ONE_UNIT = "write all of them in one"
     MARKS = "name its decimal and thousands marks when it is read"
     DATES = "turn it into numbers with sshiba.date_features"
     DAY_FIRST = "say day_first=True or day_first=False"

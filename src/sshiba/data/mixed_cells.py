@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+import numpy as np
 import pandas as pd
 
 from .advice import Example, Problem, Remedy, With
@@ -13,6 +14,10 @@ SIGN = r"^\s*([<>≤≥]=?)\s*"  # of a cell beyond a limit, such as <0.5
 DECIMAL_COMMA = r"^[+-]?(?:0+,\d+|\d+,(?:\d{1,2}|\d{4,}))$"  # and no thousands mark
 BEYOND_LIMIT = r"^\s*[<>≤≥]=?\s*\d[\d.,]*\s*$"  # <0.5: beyond a limit of detection
 MARKED_NUMBER = r"^\s*[-+]?[$€£¥]?\s?\d[\d.,'’ ]*[$€£¥%]?\s*$"  # 1,138.3 or $5 or -3 %
+# A unit behind a number, such as cm, µg/l or °C; written for the regular expressions of Python and of Arrow.
+UNIT = r"[^\s\d.,;:<>=()'\"’+_?!*#&@|-][^\s.,;:<>=()'\"?!*#&@|]{0,7}"
+WITH_UNIT = rf"^\s*(?:[<>≤≥]=?)?\s*[-+]?\d[\d.,'’ ]*?\s*({UNIT})\s*$"
+MANY = 10  # different numbers with a unit that are measured; fewer may be labels, such as 1a and 2a
 MOST_WORDS = 3  # that are no numbers: so many are named
 
 
@@ -20,6 +25,28 @@ def no_numbers(values: pd.Series) -> pd.Series:
     """Those of the observed cells that are text and spell no number."""
     texts = values[[isinstance(value, str) for value in values]]
     return texts[pd.to_numeric(texts, errors="coerce").isna() & ~texts.str.match(MARKED_NUMBER).astype(bool)]
+
+
+def units(values: pd.Series) -> pd.Series | None:
+    """The unit of each observed cell, "" of numbers without one and NaN of words; None where most are not measured.
+
+    The names of the cells differ.
+    """
+    texts = values[[isinstance(value, str) for value in values]]
+    found = texts.str.extract(WITH_UNIT, expand=False).dropna()
+    most = found.value_counts()
+    if most.empty or 2 * most.iloc[0] < len(values) or texts[found.index[found == most.index[0]]].nunique() <= MANY:
+        return None
+    named = pd.Series("", index=values.index, dtype=object)
+    return named.mask(values.index.isin(no_numbers(values).index), np.nan).where(~named.index.isin(found.index), found)
+
+
+def different_units(found: pd.Series) -> Problem:
+    """What is wrong where these are the units of numbers."""
+    most = found.value_counts()
+    named = [f"{quoted(unit) if unit else 'none'} in {n:,}" for unit, n in most.head(MOST_WORDS).items()]
+    what = f"holds numbers in several units: {', '.join(named)} of {len(found):,} cells"
+    return Problem(what, (Remedy.ONE_UNIT, Remedy.LABELS, Remedy.LEAVE_OUT))
 
 
 def mixed(words: pd.Series, n_cells: int, others: Sequence[Remedy] = (Remedy.LEAVE_OUT,)) -> Problem:

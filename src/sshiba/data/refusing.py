@@ -9,7 +9,7 @@ import pandas as pd
 from .advice import Problem, Remedy
 from .cells import column_kind, looks_numeric
 from .dates import are_dates
-from .mixed_cells import mixed, no_numbers
+from .mixed_cells import different_units, mixed, no_numbers, units
 from .spellings import holds_yes_no
 from .wording import quoted
 
@@ -36,6 +36,10 @@ def refusal(column: pd.Series) -> Problem | None:
     if kind == "category" or holds_yes_no(column.to_frame()):
         return None
     texts = values[[isinstance(value, str) for value in values]]
+    cells = values.reset_index(drop=True)
+    measured = units(cells)
+    if measured is not None:
+        return _refused_units(cells, measured)
     words = no_numbers(values)
     if 0 < len(words) < len(values) and 2 * words.nunique() <= n_distinct:
         return mixed(words, len(values))
@@ -51,6 +55,16 @@ def _refused_kind(values: pd.Series, kind: str) -> Problem:
     if kind in ("list", "dict", "tuple", "set", "ndarray"):
         return Problem("holds lists or other objects", (Remedy.LEAVE_OUT,))
     return Problem(f"holds values of type {kind}, not numbers or labels", (Remedy.LEAVE_OUT,))
+
+
+def _refused_units(values: pd.Series, measured: pd.Series) -> Problem:
+    """Numbers with units, and words among them."""
+    words = values[measured.isna()]
+    if measured.nunique() > 1:
+        return different_units(measured.dropna())
+    if len(words):
+        return mixed(words, len(values))
+    return Problem(f"holds numbers with a unit such as {quoted(values.iloc[0])}", (Remedy.NO_UNIT, Remedy.LEAVE_OUT))
 
 
 def _refused_text(values: pd.Series, texts: pd.Series, n_distinct: int) -> Problem | None:

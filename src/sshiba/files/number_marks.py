@@ -9,12 +9,12 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from ..data.limits import SIGN
+from ..data.mixed_cells import SIGN, UNIT
 from ..data.wording import the_one
 
 BLANKS = " \u00a0\u202f\u2009"
-UNIT = r"(?:[$€£¥₹₽₩₺₪฿₫₴₦₱%‰]|EUR|USD|GBP|CHF|JPY|CNY|INR|SEK|NOK|DKK|PLN|CZK|HUF|kr|zł|Fr\.?)"
-WITH_UNIT = rf"^\s*([+-]?)({UNIT}?\s*)([+-]?[\d.,'’{BLANKS}eE+-]*\d[.,]?)(\s*{UNIT}?)\s*$"
+SIGN_OF_UNIT = r"(?:[$€£¥₹₽₩₺₪฿₫₴₦₱%‰]|EUR|USD|GBP|CHF|JPY|CNY|INR|SEK|NOK|DKK|PLN|CZK|HUF|kr|zł|Fr\.?)"
+WITH_UNIT = rf"^\s*([+-]?)({SIGN_OF_UNIT}?\s*)([+-]?[\d.,'’{BLANKS}eE+-]*\d[.,]?)(\s*(?:{SIGN_OF_UNIT}|{UNIT})?)\s*$"
 # Thousands: groups of three after one to three digits, all with the same mark. Without a reference back to the mark,
 # which the regular expressions of Arrow, and so of pandas' strings, do not know.
 THOUSANDS_MARK = rf"^[+-]?\d+([,'’{BLANKS}])"
@@ -39,6 +39,11 @@ class NumberFormat:
     after: str = ""
     decimals: int | None = None  # None: as many digits as it takes
     whole: bool = False  # are all of them whole numbers?
+
+    @property
+    def unit(self) -> str:
+        """What stands before or behind each number."""
+        return (self.before + self.after).strip()
 
     @property
     def swapped(self) -> NumberFormat:

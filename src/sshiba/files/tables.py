@@ -280,8 +280,10 @@ def _texts_as_numbers(frame: pd.DataFrame, path: str, how: Reading, learned: Lea
     usual = None if learned is None else learned.how.decimal_mark
     read, _ = _read_numbers(texts, path, ",", usual, how, learned)
     found = frame.copy(deep=False) if read else frame
-    for name, (numbers, _) in read.items():
+    for name, (numbers, how_written) in read.items():
         cells = frame[name].astype(object).reset_index(drop=True)
+        if how_written.unit and len(numbers) < cells.notna().sum():
+            continue  # of the other numbers nobody knows the unit: 31 % beside 0.31
         cells[numbers.index] = numbers
         found[name] = cells.where(cells.notna(), np.nan).infer_objects().array
     return found
