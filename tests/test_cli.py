@@ -402,7 +402,7 @@ def test_an_interrupt_while_the_command_is_imported_ends_without_a_traceback(tmp
     (tmp_path / "numpy.py").write_text("raise KeyboardInterrupt")
     paths = os.pathsep.join([str(tmp_path), ENVIRONMENT["PYTHONPATH"]])
     done = subprocess.run(command("info", "m"), env={**ENVIRONMENT, "PYTHONPATH": paths}, capture_output=True)
-    assert (done.returncode, done.stdout, done.stderr) == (1, b"", b"")
+    assert (done.returncode, done.stdout, done.stderr.split()) == (1, b"", [b"Stopped."])
 
 
 def test_an_interrupt_within_an_exec_ends_with_the_exit_code_of_the_command(tmp_path: Path) -> None:

@@ -1,6 +1,7 @@
 """What a fit may spend and what it keeps: sweeps, time, settling, and the states of restarts."""
 
 import gc
+import signal
 import weakref
 from collections import Counter
 from dataclasses import replace
@@ -223,6 +224,24 @@ def test_an_interrupt_of_parallel_restarts_is_known(problem: Problem) -> None:
     found = run_restarts(problem.rows, 5, FitOptions(max_iter=2), seeds, n_jobs=2, callback=stop)
     assert len(found.all) < 4
     assert found.interrupted
+
+
+def test_a_restart_that_has_converged_is_not_called_interrupted(
+    problem: Problem, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Ctrl-C while its evidence is computed: the restart is done, and only others are missing."""
+    own = loop.with_evidence
+
+    def pressed(rows: Rows, fit: Fit) -> Fit:
+        signal.raise_signal(signal.SIGINT)
+        return own(rows, fit)
+
+    monkeypatch.setattr(loop, "with_evidence", pressed)
+    for n_runs in (1, 3):
+        seeds = np.random.SeedSequence(0).spawn(n_runs)
+        found = run_restarts(problem.rows, 3, FitOptions(tol=1e3, trials=False), seeds)
+        assert [(one.converged, one.interrupted) for one in found.all] == [(True, False)]
+        assert found.interrupted == (n_runs > 1)
 
 
 def test_rows_that_are_lost_after_a_last_factor_went_keep_the_fit(problem: Problem) -> None:

@@ -222,6 +222,10 @@ def test_ctrl_c_keeps_the_best_and_resume_ends_the_same(long_fit: Path) -> None:
     assert "Not finished. To go on: sshiba fit x.csv --resume stopped.sshiba" in words
     stopped = load(path)
     assert len(stopped.inits_) < 16
+    n_done = (~stopped.inits_["interrupted"]).sum()
+    assert (
+        f"{n_done} of 16 restarts done, the best so far {'' if stopped.converged_ else 'not '}converged after" in words
+    )
     done = sshiba("fit", "x.csv", "--resume", "stopped.sshiba", cwd=long_fit)
     assert done.returncode == 0, done.stderr
     whole = sshiba("fit", "x.csv", "-o", "whole.sshiba", "--components", 6, "--restarts", 16, cwd=long_fit)

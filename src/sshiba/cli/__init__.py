@@ -1,5 +1,7 @@
 """The `sshiba` command."""
 
+import sys
+
 __all__ = ["run"]
 
 
@@ -12,6 +14,7 @@ def run() -> None:
 
         app()
     except KeyboardInterrupt:
+        print("Stopped.", file=sys.stderr)
         raise SystemExit(1) from None
     finally:
         # After an interrupt within an `exec` (of dataclasses, numba) Python takes it for uncaught, and ends

@@ -202,7 +202,10 @@ def describe(model: SSHIBA, console: Console) -> None:
     sizes = [coding.size_in_words for coding in schema.codings.values()]
     sizes += [counted(twin.width, "feature") for twin in schema.twins.values()]
     shares = {column: table[column].map(lambda share: percent(share, 1)) for column in ("missing", "explained")}
-    how = "converged" if model.converged_ else "not converged"
+    how, n_init = "converged" if model.converged_ else "not converged", model.fitted_.settings["n_init"]
+    if model.fitted_.interrupted and n_init > 1:
+        n_done = sum(not restart.interrupted for restart in model.fitted_.restarts)
+        how = f"{n_done} of {n_init} restarts done, the best so far {how}"
     rows, factors = counted(len(model.fitted_.index), "row"), counted(model.n_components_, "factor")
     kept = "the fewest that suffice" if model.fitted_.choice.keep == FEWEST else "all that explain anything"
     which = f" ({kept})" if model.n_components_ else ""

@@ -67,7 +67,8 @@ def run(
                 paused = time.perf_counter()
             state, converged = trials.after_sweep(state, pace)
             path += [state.bound] * (budget.n_sweeps - len(path))  # the sweeps of a trial
-        return replace(with_evidence(rows, so_far()), interrupted=bool(stop_requests))
+        done = with_evidence(rows, so_far())
+        return replace(done, interrupted=bool(stop_requests) and not done.converged)
     except KeyboardInterrupt:
         if len(path) == len(start.path):  # nothing was done yet that could be kept
             raise

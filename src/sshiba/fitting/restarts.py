@@ -142,6 +142,8 @@ def _in_turn(runs: _Runs, on_pause: Callable[[Restarts], object] | None) -> Rest
             first, on_its_pause = runs.starting_point(number), pause if on_pause is not None else None
             options = runs.with_share(len(runs.seeds) - number)
             done = done.add(run(runs.rows, first, options, each_sweep, on_its_pause, stop_requests))
+            if stop_requests and number + 1 < len(runs.seeds):
+                done = replace(done, interrupted=True)
             if done.interrupted:
                 break
     return done
