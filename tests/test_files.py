@@ -608,7 +608,7 @@ def test_rows_matched_by_place_are_told_of_and_have_no_names_of_one_file(
     assert list(table.filled(table.values)[0]) == ["note", "x", "y"]  # 'id' says different rows
 
 
-@pytest.mark.parametrize("other", [["1.0", "2.0", "3.0"], ["001", "002", "3"], ["01", "2", "3"]])
+@pytest.mark.parametrize("other", [["001", "002", "3"], ["01", "2", "3"]])
 def test_names_of_rows_that_do_not_match_are_told_of(
     tmp_path: Path, other: list[str], caplog: pytest.LogCaptureFixture
 ) -> None:
@@ -616,7 +616,18 @@ def test_names_of_rows_that_do_not_match_are_told_of(
     second = write_text(tmp_path / "b.csv", "id,y", *ids(*other))
     read_together([first, second], Reading(index="id"))
     assert f"'1' against '{other[0]}'" in caplog.text
-    assert ("no row name is in both" if other[0] == "1.0" else "of 3 row names are in both") in caplog.text
+    assert "of 3 row names are in both" in caplog.text
+
+
+@pytest.mark.parametrize("other", [["1.0", "2.0", "3.0"], ["001", "002", "003"], ["x", "y", "z"]])
+def test_files_without_a_row_in_common_are_refused(tmp_path: Path, other: list[str]) -> None:
+    first = write_text(tmp_path / "a.csv", "id,x", *ids("1", "2", "3"))
+    second = write_text(tmp_path / "b.csv", "id,y", *ids(*other))
+    words = f"no row name is in both .*a.csv' and .*b.csv': '1' against '{other[0]}'. Write them alike, or name the rows"
+    with pytest.raises(FileError, match=words):
+        read_together([first, second], Reading(index="id"))
+    both = write_text(tmp_path / "c.csv", "id,z", *ids("1", *other))
+    assert read_together([first, second, both], Reading(index="id")).values.shape == (6, 3)
 
 
 def test_blanks_around_names_of_rows_do_not_count(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:

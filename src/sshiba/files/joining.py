@@ -103,7 +103,7 @@ def names_of_all(names: Sequence[pd.Index | None], n_rows: Sequence[int], paths:
     if len(known) < len(names):
         raise FileError("some files name their rows and some do not: name them in all (--index).")
     _check_names(known, paths)
-    _warn_few_in_common(known, paths)
+    _check_names_in_common(known, paths)
     return all_labels(known)
 
 
@@ -126,8 +126,12 @@ def tell_repeated(names: pd.Index) -> None:
         logger.warning(words, repeats, first_few(again, 1), verb)
 
 
-def _warn_few_in_common(names: Sequence[pd.Index], paths: Sequence[str]) -> None:
-    """Rows that a file lacks are missing there; the names may be meant to match and do not."""
+def _check_names_in_common(names: Sequence[pd.Index], paths: Sequence[str]) -> None:
+    """Rows that a file lacks are missing there; the names may be meant to match and do not.
+
+    A file none of whose rows is in another is refused, as such a view is.
+    """
+    matched = {path: any(own.isin(b).any() for b in names if b is not own) for path, own in zip(paths, names)}
     for (first, a), (second, b) in itertools.combinations(zip(paths, names), 2):
         shared, others = a.isin(b), b[~b.isin(a)]
         forms = {_folded(name): name for name in others}
@@ -136,8 +140,10 @@ def _warn_few_in_common(names: Sequence[pd.Index], paths: Sequence[str]) -> None
             continue
         share = f"{shared.sum():,} of {len(a):,} row names are" if shared.any() else "no row name is"
         one, other = alike[0] if alike else (a[~shared][0], others[0])
-        words = "%s in both %r and %r: %s against %s. Write them alike if they are the same rows."
-        logger.warning(words, share, first, second, quoted(one), quoted(other))
+        words = f"{share} in both {first!r} and {second!r}: {quoted(one)} against {quoted(other)}. Write them alike"
+        if not shared.any() and not (matched[first] and matched[second]):
+            raise FileError(f"{words}, or name the rows by another column (--index).")
+        logger.warning("%s if they are the same rows.", words)
 
 
 def _folded(name: Any) -> str:
