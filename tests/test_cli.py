@@ -272,6 +272,12 @@ GOOD = ("blood.csv", "--index", "patient", "--components", 3)  # with which noth
 CASES = {
     "no such file": ((*FIT, "nothing.csv"), "there is no file 'nothing.csv'"),
     "a folder": ((*FIT, "folder.csv"), "is a folder"),
+    "here": ((*FIT, "."), "'.' is a folder; give a file"),
+    "a model as data": ((*FIT, "model.sshiba"), "'model.sshiba' is named as a model, and not as a table"),
+    "a name for a table": (
+        (*FIT, "clinic=blood.csv"),
+        "there is no file 'clinic=blood.csv'; NAME=FILE is for arrays (.npy, .h5, .hdf5, .zarr), views of tables are",
+    ),
     "empty": ((*FIT, "empty.csv"), "'empty.csv' is empty"),
     "no rows": ((*FIT, "header.csv"), "has no rows"),
     "ragged": ((*FIT, "ragged.csv"), "lines of different lengths"),

@@ -581,6 +581,19 @@ def test_a_title_is_named(tmp_path: Path, title: str, separator: str) -> None:
         values(write_text(tmp_path / "t.csv", title, "", *rows))
 
 
+def test_a_title_of_a_sheet_is_named(tmp_path: Path) -> None:
+    openpyxl = pytest.importorskip("openpyxl", reason="needs the extra 'excel'")
+    path = str(tmp_path / "t.xlsx")
+    numbers().rename_axis("id").to_excel(path, startrow=3)
+    with pytest.raises(FileError, match="its first line is empty, those below have 4 cells: remove it"):
+        values(path, index="id")
+    book = openpyxl.load_workbook(path)
+    book.active["A1"] = "Export of ward 3"
+    book.save(path)
+    with pytest.raises(FileError, match="its first line, 'Export of ward 3', has 1 cell, those below have 4: remove"):
+        values(path, index="id")
+
+
 # -------------------------------------------------------------------------------------------------- several files
 
 
@@ -623,7 +636,9 @@ def test_names_of_rows_that_do_not_match_are_told_of(
 def test_files_without_a_row_in_common_are_refused(tmp_path: Path, other: list[str]) -> None:
     first = write_text(tmp_path / "a.csv", "id,x", *ids("1", "2", "3"))
     second = write_text(tmp_path / "b.csv", "id,y", *ids(*other))
-    words = f"no row name is in both .*a.csv' and .*b.csv': '1' against '{other[0]}'. Write them alike, or name the rows"
+    words = (
+        f"no row name is in both .*a.csv' and .*b.csv': '1' against '{other[0]}'. Write them alike, or name the rows"
+    )
     with pytest.raises(FileError, match=words):
         read_together([first, second], Reading(index="id"))
     both = write_text(tmp_path / "c.csv", "id,z", *ids("1", *other))

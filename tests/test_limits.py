@@ -17,9 +17,10 @@ from scipy.stats import norm
 from sklearn.datasets import load_wine
 
 from sshiba import SSHIBA, Binary, Real, evaluate, load, tune
+from sshiba.cli.terminal import OPTIONS
 from sshiba.core import machine
 from sshiba.core.likelihoods import Censored, PredictiveX
-from sshiba.data.advice import DataError
+from sshiba.data.advice import DataError, Remedy
 from sshiba.files import long_tables
 from sshiba.files.reading_options import Reading
 
@@ -457,6 +458,18 @@ def test_texts_of_a_column_with_a_limit_are_read_wherever_cells_are(views: dict[
     pl = pytest.importorskip("polars")
     filled = fit(pl.from_pandas(given), views).impute(pl.from_pandas(given))["Troponin"].to_list()
     assert filled[1:3] == [texts[1].replace(",", "."), texts[2].replace(",", ".")]
+
+
+@pytest.mark.filterwarnings("error")
+def test_cells_beyond_a_limit_that_nobody_knows_are_told_with_what_to_do() -> None:
+    """Also where these are all the cells that are text."""
+    frame = laboratory()
+    model = fit(frame, {"numeric": Real(limits={"Troponin": (0.5, None)})})
+    words = "has '>200' in 2 cells, but it has no upper limit there: .*, or set it to NaN or None if it means missing"
+    with pytest.raises(DataError, match=words) as told:
+        model.transform(frame.assign(Troponin=[">200"] * 2 + [None] * (N - 2)))
+    here = {Remedy.ROW_LIMITS: "", Remedy.MISSING: OPTIONS[Remedy.MISSING]}
+    assert told.value.said(here).endswith("upper limit there: name what means missing with --missing '>200'.")
 
 
 def test_cells_beyond_the_limit_of_their_row() -> None:

@@ -76,6 +76,7 @@ OPTIONS = {
     Remedy.AT_MEAN: "take them at their mean with --covariates-at-mean",
     Remedy.DEVIATIONS: "use --std for its deviations",
     Remedy.AS_LABELS: "if they are labels, say so with --covariate NAME=categorical",
+    Remedy.SAME_NAMES: "name the rows as in the fit with --index",
     Remedy.UNIQUE_ROWS: "name the rows by another column with --index",
 }
 INSTEAD = {Remedy.AT_LIMIT: "write the limit itself there"}  # where the command does not have the option

@@ -57,6 +57,7 @@ class Remedy(StrEnum):
     AT_MEAN = "take them at their mean with covariates='mean'"
     DEVIATIONS = "use predict(..., return_std=True) for its deviations"
     AS_LABELS = "if they are labels, say so: covariates={name: 'categorical'}"
+    SAME_NAMES = "name the rows as in the fit, by their index"
     UNIQUE_ROWS = "make row labels unique, e.g. frame.reset_index(drop=True) in every view"
 
 

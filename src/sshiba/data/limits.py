@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from .advice import DataError, DataWarning, Problem, Remedy
+from .advice import DataError, DataWarning, Problem, Remedy, With
 from .cells import cell_name, column_kind, read_numbers
 from .mixed_cells import SIGN, numbers_of_texts
 from .wording import counted, did_you_mean, first_few, quoted
@@ -225,7 +225,8 @@ def _other_limit(cells: pd.Series, limits: np.ndarray, side: str) -> Problem:
     """What cells say, and what their column, or the first of their rows, has."""
     most = cells.value_counts()
     has = f"its {side} limit is {limits[0]:g}" if np.isfinite(limits[0]) else f"it has no {side} limit there"
-    return Problem(f"has {quoted(most.index[0])} in {counted(len(cells), 'cell')}, but {has}", (Remedy.ROW_LIMITS,))
+    what = f"has {quoted(most.index[0])} in {counted(len(cells), 'cell')}, but {has}"
+    return Problem(what, (Remedy.ROW_LIMITS, With.texts(Remedy.MISSING, most.index[:1])))
 
 
 # What the model is told of them -----------------------------------------------------------------------------

@@ -82,7 +82,7 @@ def numbers_of_texts(texts: pd.Series) -> pd.Series:
     commas = bare.str.match(DECIMAL_COMMA).astype(bool)
     if commas.any() and not bare.str.contains(".", regex=False).any():
         commas[:] = True
-    return pd.to_numeric(bare.mask(commas, bare.str.replace(",", ".", regex=False)), errors="coerce")
+    return pd.to_numeric(bare.mask(commas, bare.str.replace(",", ".", regex=False)), errors="coerce").astype(float)
 
 
 def named_limits(texts: pd.Series) -> tuple[list[float], list[float]]:

@@ -16,6 +16,7 @@ ARRAYS = (".npy", ".h5", ".hdf5", ".zarr")  # one array each; of HDF5 also file.
 ENDINGS = (*TABLES, *VIEWS, *ARRAYS)
 ANSWERS = (*TABLES, ".npy")  # in which answers are written
 IN_PARTS = (*TEXTS, ".parquet", ".npy")  # those that can be written some rows at a time
+MODEL = ".sshiba"  # the usual ending of a model
 STREAM = "-"
 NO_NAME = "Unnamed: 0"  # pandas' name of a first column without one: the row names that it writes itself
 
@@ -33,6 +34,10 @@ def ending_of(path: str, among: Sequence[str] = ENDINGS) -> str:
     ending = next((ending for ending in sorted(among, key=len, reverse=True) if name.endswith(ending)), None)
     if ending is None and ".parquet" in among and file.is_dir() and any(file.glob("**/*.parquet")):
         return ".parquet"
+    if ending is None and file.is_dir():
+        raise FileError(f"{path!r} is a folder; give a file, or a folder of Parquet files.")
+    if ending is None and name.endswith(MODEL):
+        raise FileError(f"{path!r} is named as a model, and not as a table such as table.csv.")
     if ending is None and name.endswith(".xls"):
         raise FileError(f"{path!r}: .xls is neither read nor written; save it as .xlsx.")
     if ending is None:

@@ -22,14 +22,16 @@ from ..data.source_formats import parquet_source
 from ..data.spellings import normalise_labels
 from ..data.wording import did_you_mean, first_few, the_one
 from .file_table import FileTable
-from .formats import NO_NAME, STREAM, TEXTS, FileError, ending_of, needing
+from .formats import ARRAYS, NO_NAME, STREAM, TEXTS, FileError, ending_of, needing
 from .joining import side_by_side, tell_repeated
 from .number_marks import AmbiguousMarksError, NumberColumn, NumberFormat, read_numbers
 from .reading_options import LearnedReading, Reading
-from .text_files import Dialect, TextFile
+from .text_files import Dialect, TextFile, refuse_title
 from .view_files import read_views
 
 logger = logging.getLogger("sshiba")
+
+HEAD_ROWS = 100  # of a sheet, that tell whether the first is a title
 
 
 # ------------------------------------------------------------------------------------------------------ reading
@@ -89,7 +91,9 @@ def readable(path: str, ending: str) -> Iterator[None]:
             raise FileNotFoundError
         yield
     except FileNotFoundError:
-        raise FileError(f"there is no file {path!r}.") from None
+        named = "=" in path and Path(path.partition("=")[2]).exists()
+        advice = f"; NAME=FILE is for arrays ({', '.join(ARRAYS)}), views of tables are named with --view"
+        raise FileError(f"there is no file {path!r}{advice if named else ''}.") from None
     except PermissionError:
         raise FileError(f"{path!r} may not be read.") from None
     except IsADirectoryError:
@@ -132,7 +136,15 @@ def _read_workbook(path: str, how: Reading, learned: LearnedReading | None) -> R
             logger.warning(words, path, len(sheets), sheets[0], first_few(sheets[1:], 10))
         sheet = sheet or sheets[0]
         cells = book.parse(sheet, keep_default_na=False, na_values=[""], dtype=object)  # a text stays one, such as 007
+        _check_first_row(cells, path)
         return RawTable(path, cells.infer_objects(), None, sheet)
+
+
+def _check_first_row(cells: pd.DataFrame, path: str) -> None:
+    """The first row of a sheet is to name the columns; pandas calls those without a name Unnamed."""
+    names = [str(name) for name in cells if not str(name).startswith(NO_NAME.removesuffix("0"))]
+    widths = cells.head(HEAD_ROWS).notna().sum(axis=1)
+    refuse_title(names, widths[widths > 0].tolist(), path)
 
 
 def open_text(path: str, how: Reading, learned: LearnedReading | None) -> TextFile:

@@ -306,10 +306,7 @@ def _are_quoted(cells: Sequence[Cell], needed: Callable[[str], bool]) -> bool:
 def _check_first_line(rows: list[list[str]], path: str) -> None:
     """The first line is to name the columns: no title, no comment, and no row."""
     names = rows[0]
-    usual = Counter(len(row) for row in rows[1:]).most_common(1)[0][0] if rows[1:] else len(names)
-    if len(names) < usual - 1:
-        cells = f"{counted(len(names), 'cell')}, those below have {usual}"
-        raise FileError(f"{path!r}: its first line, {' '.join(names)!r}, has {cells}: remove it if it is a title.")
+    refuse_title(names, [len(row) for row in rows[1:]], path)
     told = "say --no-header if its first line is a row"
     like_row = _look_like_row(names)
     twice = [name for name, number in Counter(names).items() if number > 1]
@@ -318,6 +315,16 @@ def _check_first_line(rows: list[list[str]], path: str) -> None:
         raise FileError(f"{words}, or {told}." if like_row else f"{words}.")
     if like_row:
         logger.warning("%r has columns of the names %s: %s.", path, first_few(names), told)
+
+
+def refuse_title(names: Sequence[str], below: Sequence[int], path: str) -> None:
+    """A first line that has far fewer cells than most of those below, which have so many, is no line of names."""
+    usual = Counter(below).most_common(1)[0][0] if below else len(names)
+    if not names and usual > 1:
+        raise FileError(f"{path!r}: its first line is empty, those below have {counted(usual, 'cell')}: remove it.")
+    if len(names) < usual - 1:
+        cells = f"{counted(len(names), 'cell')}, those below have {usual}"
+        raise FileError(f"{path!r}: its first line, {' '.join(names)!r}, has {cells}: remove it if it is a title.")
 
 
 def _look_like_row(names: list[str]) -> bool:

@@ -352,10 +352,11 @@ class Answers(RowReader):
             raise ValueError(f"these are not the data of the fit: they lack view {absent[0]!r}.")
         known = int(self.fit.index.isin(index).sum())
         if known < len(self.fit.index) or len(index) != len(self.fit.index):
-            raise ValueError(
+            what = (
                 f"these are not the data of the fit: they have {len(index)} rows, the fit {len(self.fit.index)}, "
-                f"and {known} names of rows are in both. Name the rows as in the fit (--index)."
+                f"and {known} names of rows are in both"
             )
+            raise DataError(Problem(what, (Remedy.SAME_NAMES,)))
 
     def _with_target_unread(self, given: Mapping[str, Any], name: str, column: int | None) -> Mapping[str, Any]:
         """The views of one table with nothing in the target, so that what it holds need not make sense."""
