@@ -105,6 +105,21 @@ def test_holes_made_with_the_same_seed_do_not_swallow_the_check() -> None:
     assert scores.loc["x", "hidden"] == pytest.approx(0.1 * 0.8 * 300 * 8, rel=0.3)
 
 
+def test_few_cells_that_make_most_of_the_error_are_named(caplog: pytest.LogCaptureFixture) -> None:
+    """One cell in grams among kilograms; without it the error is that of the others."""
+    rng = np.random.default_rng(0)
+    table = pd.DataFrame(rng.standard_normal((200, 1)) + 0.3 * rng.standard_normal((200, 4)), columns=list("abcd"))
+    model = SSHIBA(2, random_state=0, search=None)
+    hidden = check(model, {"x": table})["x"].hidden
+    assert "squared error" not in caplog.text
+    table.iloc[int(np.flatnonzero(hidden[:, 2])[0]), 2] = 500.0
+    found = check(model, {"x": table})["x"]
+    errors = (found.standardised("truth") - found.standardised("found"))[found.hidden]
+    left = np.sqrt(np.mean(np.sort(errors**2)[:-1]))
+    words = f"view 'x': 1 of {found.n_hidden} hidden cells ('c') makes 100 % of the squared error, and the RMSE without"
+    assert f"{words} is {left:.3f}: check the units" in caplog.text
+
+
 def test_too_few_cells() -> None:
     views = make_views()
     with pytest.raises(ValueError, match="no cell was hidden"):

@@ -15,12 +15,14 @@ from sklearn.base import clone
 from ..core.coded import CodedView
 from ..core.likelihoods import Likelihood
 from ..core.random import seed_sequence
+from ..data.advice import Problem, Remedy
 from ..data.containers import read_table
 from ..data.covariates import known_inputs
 from ..data.reading import read_in_memory, training_views
 from ..data.sampling import MOST_ROWS, draw_sample
 from ..data.spellings import zero_one
 from ..data.tensors import on_host
+from ..data.wording import first_few, percent
 from ..fitted.fitted import fitted_of
 from .hiding import features_of, hide_cells, keep_cells, of_all_columns, quiet_fit, tellable_cells
 from .level_scores import level_log_likelihood, level_numbers, level_probabilities
@@ -35,6 +37,8 @@ from .number_scores import OnMargins, on_margins
 logger = logging.getLogger("sshiba")
 
 LEVEL = 0.9  # of the intervals whose coverage is told
+LEAST_RULED = 20  # hidden cells, among which it is told if
+FEW, MOST = 0.01, 0.5  # so few of them make most of the squared error
 COLUMNS = ["type", "hidden", "rmse", "r2", "coverage", "accuracy", "auc", "mae", "smae", "log_likelihood"]
 
 
@@ -110,6 +114,22 @@ class Check:
             "coverage": float(np.mean(np.abs(self.ranks() - 0.5) <= LEVEL / 2)),
             "log_likelihood": float(np.mean(log_density)) if log_density.size else float("nan"),
         }
+
+    def ruled_by(self) -> Problem | None:
+        """Which columns hold the few numbers that make most of the squared error, where that is so."""
+        if self.std is None or self.n_hidden < LEAST_RULED:
+            return None
+        squares = np.where(self.hidden, (self.standardised("truth") - self.standardised("found")) ** 2, 0.0)
+        largest = np.argsort(-squares, axis=None)[: max(1, int(FEW * self.n_hidden))]
+        shares = np.cumsum(squares.flat[largest]) / max(squares.sum(), np.finfo(float).tiny)
+        if shares[-1] <= MOST:
+            return None
+        n = int(np.argmax(shares > MOST)) + 1
+        columns = first_few(dict.fromkeys(self.names[place % len(self.names)] for place in largest[:n]))
+        left = np.sqrt((1 - shares[n - 1]) * squares.sum() / (self.n_hidden - n))
+        what = f"{n} of {self.n_hidden:,} hidden cells ({columns}) {'makes' if n == 1 else 'make'} "
+        what += f"{percent(shares[n - 1])} of the squared error, and the RMSE without is {left:.3f}"
+        return Problem(what, (Remedy.UNITS,))
 
     def _numbers(self) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         """Of hidden cells: what they are, their means and their deviations."""
@@ -214,7 +234,12 @@ def check(
             raise ValueError("all views are sparse, and their cells cannot be hidden. Give some as dense arrays.")
         raise ValueError(f"no cell was hidden: the data are few, or the fraction ({fraction:g}) is.")
     fitted = quiet_fit(clone(model).set_params(views=schema.types), shown)
-    return {name: _check(fitted, shown, name, views[name], index, mask) for name, mask in hidden.items()}
+    found = {name: _check(fitted, shown, name, views[name], index, mask) for name, mask in hidden.items()}
+    for name, one in found.items():
+        few = one.ruled_by()
+        if few is not None:
+            logger.warning(few.of(f"view {name!r}:"))
+    return found
 
 
 def keep_one_of_each(rows: CodedView, seen: np.ndarray, hidden: np.ndarray) -> np.ndarray:
