@@ -150,7 +150,7 @@ BAD_TRAINING: dict[str, tuple[Any, Any, list[str]]] = {
     "text in numbers": (
         {"v": pd.DataFrame({"p": [1.5] * N, "q": ["x", "y", 1.0] * 4})},
         {"v": Real()},
-        ["'v'", "'q'", "'x' in 4 and 'y' in 4 of 12 cells are not numbers", "Categorical"],
+        ["'v'", "'q'", "'x' in 4 and 'y' in 4 of 12 cells are not numbers", "entry of its own"],
     ),
     "numbers as text": (
         {"v": [str(x) for x in NUMBERS[:, 0]]},

@@ -13,7 +13,7 @@ import pyarrow as pa
 import pytest
 
 from sshiba import SSHIBA, Binary, Categorical, date_features, load, normalise_labels, tune
-from sshiba.data.advice import DataError, DataWarning
+from sshiba.data.advice import DataError, DataTypeError, DataWarning
 from sshiba.data.one_table import by_type
 from sshiba.evaluate import holdout
 
@@ -210,6 +210,18 @@ def test_dates_keep_the_day_and_the_time_of_their_zone(when: pd.Series) -> None:
     found = date_features(pd.DataFrame({"when": when}), ["when"], day_first=True)
     assert found.iloc[0].tolist() == [2020, 1, "Wednesday", 18262]
     assert found.iloc[1].tolist() == [2020, 7, "Wednesday", pytest.approx(18444 + 0.5 / 24, abs=1e-6)]
+
+
+def test_a_frame_of_several_types_in_a_dict_is_told_how_it_is_split() -> None:
+    """That first; of text in new rows of a column of numbers only that it may mean missing."""
+    frame = smokers()
+    with pytest.raises(DataTypeError, match=r"'smokes' holds text \('.*'\): give it an entry of its own in the dict"):
+        fit({"clinic": frame, "others": frame[["b"]].rename(columns={"b": "c"})})
+    model = fit({"clinic": frame[["a", "b"]], "smokes": frame["smokes"]})
+    with pytest.raises(
+        DataTypeError, match=r"holds text .*: set it to NaN or None if it means missing, or leave it out"
+    ):
+        model.transform({"clinic": frame[["a", "b"]].assign(a="many")})
 
 
 UNITS = {

@@ -57,6 +57,7 @@ OPTIONS = {
     Remedy.LEVELS: "give its levels in their order with --levels COLUMN=lowest,...,highest",
     Remedy.REAL: "make it numbers with --view NAME=columns:real",
     Remedy.SPELLINGS: "make them one with --normalise-labels",
+    Remedy.OWN_ENTRY: "make it labels with --view NAME=column:categorical",
     Remedy.LABELS: "make it labels with --view NAME=column:categorical",
     Remedy.ZERO_ONE: "write it as 0 and 1",
     Remedy.OTHER_TYPE: "choose another type with --view NAME=columns:real",

@@ -32,6 +32,7 @@ class Remedy(StrEnum):
     LEVELS = "give its levels in their order: Ordinal(levels=[lowest, ..., highest])"
     REAL = "make it Real"
     SPELLINGS = "merge spellings with sshiba.normalise_labels"
+    OWN_ENTRY = "give it an entry of its own in the dict of views (a frame alone is split by type)"
     LABELS = "give it a Categorical view of its own"
     ZERO_ONE = "code it as 0 / 1 / True / False / missing"
     OTHER_TYPE = "make it Real or Categorical"

@@ -23,6 +23,8 @@ from .wording import counted, first_few, quoted
 FINITE = (np.finfo(np.float32).min, np.finfo(np.float32).max)  # numbers of single precision
 CACHED_CELLS = 2**15  # that stay in a cache from one operation to the next
 BLOCK_CELLS = 2**18
+TEXT_IN_TRAINING = (Remedy.OWN_ENTRY, Remedy.LEAVE_OUT, Remedy.MISSING)  # among numbers
+TEXT_IN_NEW_ROWS = (Remedy.MISSING, Remedy.LEAVE_OUT)
 
 _TEXT = (str, np.str_)
 _NUMBER = (RealNumber, Decimal, np.bool_)

@@ -14,7 +14,7 @@ from ...core.likelihoods import Likelihood, Poisson
 from ...core.scratch import empty_like_kept
 from ...core.sparse_rows import CentredSparse, rows_of
 from ..advice import Remedy
-from ..cells import observed_mask, read_numbers, refuse_cells, standardise
+from ..cells import TEXT_IN_NEW_ROWS, TEXT_IN_TRAINING, observed_mask, read_numbers, refuse_cells, standardise
 from ..coding import Coding, plain_names, unit_coding
 from ..learned import NumberSummary
 from ..sparse_tables import SparseTable, refuse_odd, refuse_stored, summarise
@@ -77,7 +77,7 @@ class Count(View):
             raise ValueError(f"view {name!r}: size must be True or False, not {self.size!r}.")
 
     def learn(self, frame: pd.DataFrame, name: str) -> NumberSummary:
-        return NumberSummary.of(plain_names(frame.columns), self._read(frame, name))
+        return NumberSummary.of(plain_names(frame.columns), self._read(frame, name, TEXT_IN_TRAINING))
 
     def make_coding(self, learned: NumberSummary, name: str) -> Coding:
         """The offset of a column is the log of its mean; one of zeros only is taken to have half a count in all."""
@@ -97,7 +97,7 @@ class Count(View):
             logger.info("%s; Count(size=False) leaves sizes to the factors", what)
 
     def encode(self, frame: pd.DataFrame, name: str, coding: Coding, dtype: Any) -> CodedView:
-        values = self._read(frame, name)
+        values = self._read(frame, name, TEXT_IN_NEW_ROWS)
         target = standardise(values, np.zeros(values.shape[1]), np.ones(values.shape[1]), dtype)
         return CodedView(target, shrink_mask(observed_mask(values)))
 
@@ -121,8 +121,8 @@ class Count(View):
         refuse_stored(table, name, lambda cells, _: cells < 0, "negative", *NO_COUNTS)
         refuse_stored(table, name, lambda cells, _: np.floor(cells) != cells, "fractional", *NO_COUNTS)
 
-    def _read(self, frame: pd.DataFrame, name: str) -> np.ndarray:
-        values = read_numbers(frame, name, (Remedy.MISSING, Remedy.LABELS, Remedy.LEAVE_OUT))
+    def _read(self, frame: pd.DataFrame, name: str, text_remedies: tuple[Remedy, ...]) -> np.ndarray:
+        values = read_numbers(frame, name, text_remedies)
         refuse_cells(frame, name, values, np.isinf, "infinite", Remedy.INFINITE)
         refuse_cells(frame, name, values, lambda cells: cells < 0, "negative", *NO_COUNTS)
         refuse_cells(frame, name, values, lambda cells: cells % 1 > 0, "fractional", *NO_COUNTS)

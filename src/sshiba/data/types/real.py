@@ -14,7 +14,7 @@ from ...core.coded import CodedView, shrink_mask
 from ...core.likelihoods import Censored, Gaussian, Likelihood
 from ...core.streamed import join_views
 from ..advice import DataError, Problem, Remedy
-from ..cells import observed_mask, read_numbers, refuse_cells, standardise
+from ..cells import TEXT_IN_NEW_ROWS, TEXT_IN_TRAINING, observed_mask, read_numbers, refuse_cells, standardise
 from ..coding import Coding, plain_names
 from ..far_off import OFTEN, FarOff, far_off
 from ..learned import NumberSummary
@@ -166,11 +166,11 @@ class Real(View):
 
     def learn(self, frame: pd.DataFrame, name: str) -> NumberSummary | MarginSummary:
         if self.limits is None and self.margin is None:
-            return NumberSummary.of(plain_names(frame.columns), self._read(frame, name))
+            return NumberSummary.of(plain_names(frame.columns), self._read(frame, name, TEXT_IN_TRAINING))
         columns = pd.Index(plain_names(frame.columns), dtype=object)
         check_limits(self.limits, columns, name)
         limits = self.limits_of(tuple(columns))
-        values = self._read(self.features_of(frame, name), name)
+        values = self._read(self.features_of(frame, name), name, TEXT_IN_TRAINING)
         edges = limits.edges(frame, name)
         sides, past = beyond(values, *edges), count(beyond(values, *edges, but_at=True))
         values = np.clip(values, *edges)
@@ -226,7 +226,7 @@ class Real(View):
 
     def encode(self, frame: pd.DataFrame, name: str, coding: Coding, dtype: Any) -> CodedView:
         features = self.features_of(frame, name)
-        values = self._read(features, name)
+        values = self._read(features, name, TEXT_IN_NEW_ROWS)
         edges = self._edges(frame, name, coding)
         self._refuse_outside(features, name, values, edges, coding)
         target = self._code(values, coding, dtype, edges)
@@ -379,8 +379,8 @@ class Real(View):
     def measured(self, frame: pd.DataFrame, coding: Coding) -> pd.DataFrame:
         return frame if self.limits is None else read_measured(frame, self.limits_of(coding.read_columns))
 
-    def _read(self, frame: pd.DataFrame, name: str) -> np.ndarray:
-        values = read_numbers(frame, name, (Remedy.MISSING, Remedy.LABELS, Remedy.LEAVE_OUT))
+    def _read(self, frame: pd.DataFrame, name: str, text_remedies: tuple[Remedy, ...]) -> np.ndarray:
+        values = read_numbers(frame, name, text_remedies)
         refuse_cells(frame, name, values, np.isinf, "infinite", Remedy.INFINITE)
         far = f"far-off (beyond {LARGEST:g})"
         too_large = (Remedy.UNITS, Remedy.LEAVE_OUT)
