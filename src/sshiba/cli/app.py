@@ -180,7 +180,11 @@ def impute(
         typer.Option(help="File for the standard deviations: 0 for observed cells, empty where nothing is filled."),
     ] = None,
     lower: Annotated[
-        str | None, typer.Option(help="File for the table filled with the lower ends of the intervals.")
+        str | None,
+        typer.Option(
+            help="File for the table filled with the lower ends of the intervals; gaps of labels without an order "
+            "stay, for they have none."
+        ),
     ] = None,
     upper: Annotated[
         str | None, typer.Option(help="File for the table filled with the upper ends of the intervals.")
