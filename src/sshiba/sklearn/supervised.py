@@ -43,7 +43,8 @@ class SSHIBAClassifier(ClassifierMixin, SupervisedModel):
     views : mapping, optional
         View name -> its columns of X, or (columns, type).
 
-    All others are those of `SSHIBA`. y may be 2-D: several labels of yes and no (0 / 1).
+    All others are those of `SSHIBA`. y may be 2-D: several labels of yes and no (0 / 1). scikit-learn's scorers refuse
+    gaps in y (scores are NaN): give validation a scorer that leaves these rows out, and `cv=KFold(5, shuffle=True)`.
 
     Attributes
     ----------
