@@ -149,3 +149,24 @@ def test_numbers_of_new_rows_beyond_all_of_training_are_named() -> None:
         assert "'b': 1e+09 is " in said
         with warnings.catch_warnings(action="error"):
             model.transform(frame)
+
+
+def test_limits_of_one_column_leave_all_others_checked() -> None:
+    """A value that is known to lie beyond its limit is no farther than that limit."""
+    rng = np.random.default_rng(0)
+    z = rng.standard_normal((250, 1))
+    frame = pd.DataFrame(z + 0.5 * rng.standard_normal((250, 3)), columns=list("abc")).clip(
+        lower=pd.Series({"a": -0.5, "b": -np.inf, "c": -np.inf}), axis=1
+    )
+    model = SSHIBA(1, {"numeric": Real(limits={"a": (-0.5, None)})}, random_state=0, max_iter=20, search=None)
+    model.fit(frame)
+    new = frame.iloc[:20].copy()
+    new.loc[1, "b"], new.loc[2, "a"], new.loc[3, "a"] = 900.0, 800.0, -700.0
+    with pytest.warns(DataWarning) as found:
+        model.transform(new)
+    said = " ".join(str(warning.message) for warning in found)
+    assert "'b': 900 is " in said
+    assert "'a': 800 is " in said
+    assert "-700" not in said
+    with warnings.catch_warnings(action="error"):
+        model.transform(frame)

@@ -99,17 +99,19 @@ def _beyond_training(schema: Schema, data: Mapping[str, CodedView]) -> Iterator[
     """No value of n is farther from their mean than √(n − 1) deviations."""
     for name, view in data.items():
         kind = schema.types.get(name)
-        if kind is None or kind.latent or not isinstance(view.target, np.ndarray) or view.ndim != 2:
+        if kind is None or kind.latent or not isinstance(view.target, np.ndarray):
             continue
         coding = schema.codings[name]
         n, width = np.maximum(coding.observed_per_feature, 1), len(coding.features)
         most = np.minimum(np.sqrt(n), FAR_BEYOND) * np.sqrt(coding.variance)
-        size = np.abs(view.target[:, :width])
+        known = view.target[:, :width]
+        known = np.clip(0.0, known[..., 0], known[..., 1]) if view.ndim == 3 else known  # where an interval is nearest
+        size = np.abs(known)
         for place in np.flatnonzero((np.max(size, axis=0, initial=0.0) > np.maximum(most, 1.0))[:width]):
             far = np.flatnonzero(size[:, place] > max(most[place], 1.0))
             farthest = int(far[np.argmax(size[far, place])])
             margin = coding.margins[place] if coding.margins else None
-            value = coding.centre[place] + coding.scale[place] * view.target[farthest, place]
+            value = coding.centre[place] + coding.scale[place] * known[farthest, place]
             value = float(value if margin is None else margin.backward(np.array([value]))[0])
             away = size[farthest, place] / np.sqrt(coding.variance[place])
             times = f"{away:,.0f}" if away < 1e6 else f"{away:.0e}"
