@@ -109,6 +109,20 @@ def test_far_off_cells_are_few_on_the_scale_that_suits_their_column() -> None:
     assert found[0].nearest == np.nanmin(np.delete(column, 7))
 
 
+@pytest.mark.parametrize("margin", [None, "log", "auto", {"crp": "log"}])
+def test_each_column_is_looked_at_on_its_own_scale(margin: object, caplog: pytest.LogCaptureFixture) -> None:
+    """What is far off on one scale may be usual on another; a margin of one column says nothing about the others."""
+    rng = np.random.default_rng(0)
+    frame = pd.DataFrame({"hb": 13 + rng.standard_normal(N), "crp": np.exp(2 * rng.standard_normal(N))})
+    frame["low"] = np.exp(rng.standard_normal(N))
+    frame.loc[3, "hb"], frame.loc[4, "low"] = 124, 1e-6
+    said = said_of(frame, caplog, {"numeric": Real(margin=margin)})
+    assert "'hb': 124 (1 cell) is far from all others" in said
+    assert margin == "auto" or ("'low': 1e-06 (1 cell)" in said) == (margin == "log")
+    assert "crp" not in said
+    assert ("margin='auto'" in said) == (margin is None or isinstance(margin, dict))
+
+
 @pytest.mark.parametrize(
     ("labels", "order"),
     [

@@ -72,7 +72,7 @@ def _warn_labels(schema: Schema, tables: Mapping[str, Table]) -> None:
 
 
 def _far_off(schema: Schema, tables: Mapping[str, Table]) -> Iterator[Problem]:
-    """Numbers that look as if they meant missing, or may ruin a fit."""
+    """Numbers that look as if they meant missing, or may ruin a fit, each column on the scale that it has."""
     for name, view in schema.types.items():
         table, coding = tables[name], schema.codings[name]
         if table.tensor is None and table.sparse is None:

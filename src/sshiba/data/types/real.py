@@ -16,7 +16,7 @@ from ...core.streamed import join_views
 from ..advice import DataError, Problem, Remedy
 from ..cells import observed_mask, read_numbers, refuse_cells, standardise
 from ..coding import Coding, plain_names
-from ..far_off import OFTEN, FarOff, far_off
+from ..far_off import FarOff, far_off
 from ..learned import NumberSummary
 from ..limits import Edges, Limits, as_intervals, beyond, check_limits, count, plain_limits, read_beyond
 from ..margin_choice import (
@@ -136,12 +136,13 @@ class Real(View):
         return self.limits if isinstance(self.limits, dict) else {}
 
     def outliers(self, frame: pd.DataFrame, name: str, coding: Coding) -> Mapping[int, FarOff]:
-        """With a margin only values that repeat; a limit is none."""
-        limits = self.limits_of(coding.read_columns)
+        """Of each column on the scale of its margin, where it has one; a limit is none."""
+        limits, asked = self.limits_of(coding.read_columns), asked_margins(self.margin, coding.features)
+        values = read_numbers(self.features_of(frame, name), name, ())
         return {
-            place: replace(own, may_be_skewed=self.margin is None)
-            for place, own in far_off(read_numbers(self.features_of(frame, name), name, ())).items()
-            if (self.margin is None or own.n >= OFTEN) and not set(own.values) & set(limits.pairs[place])
+            place: replace(own, may_be_skewed=asked[place] is None)
+            for place, own in far_off(values, coding.margins).items()
+            if not set(own.values) & set(limits.pairs[place])
         }
 
     @classmethod
