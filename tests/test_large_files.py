@@ -415,3 +415,36 @@ def test_what_cannot_be_done_is_said(folder: Path, tmp_path: Path) -> None:
     assert "the ending says the format" in refused(*predict, "-o", tmp_path / "sex.xlsx")
     assert not new.exists()
     assert sorted(os.listdir(tmp_path)) == ["bad.npy", "bad.parquet", "x.npy"]
+
+
+@pytest.mark.parametrize("ending", [".csv", ".parquet"])
+def test_named_levels_are_levels_though_they_often_mean_missing(ending: str, tmp_path: Path) -> None:
+    """Also where only some of the parts have them."""
+    data, made, out = tmp_path / f"t{ending}", tmp_path / "m.sshiba", tmp_path / f"out{ending}"
+    frame = table()
+    order = ["None", "Mild", "NULL"]
+    frame["pain"] = np.array(order, dtype=object)[np.digitize(np.nan_to_num(frame["a"]), [-0.5, 0.5])]
+    frame.loc[frame.index[:60], "pain"] = "Mild"
+    frame.loc[["p7", "p130"], "pain"] = None
+    (frame.to_csv if ending == ".csv" else frame.to_parquet)(data)
+    levels = f"--levels=pain={','.join(order)}"
+    done("fit", data, "--index", "patient", levels, *options(), "-o", made)
+    for said in ([levels, *options()], ["--model", made]):
+        done("impute", data, "--index", "patient", *said, "-o", out, "--force")
+        filled = pd.read_csv(out, keep_default_na=False) if ending == ".csv" else pd.read_parquet(out)
+        seen = frame["pain"].notna().to_numpy()
+        assert filled["pain"].to_numpy()[seen].tolist() == frame["pain"][seen].tolist()
+        assert set(filled["pain"]) == set(order)
+
+
+def test_labels_that_only_some_parts_have_are_kept(tmp_path: Path) -> None:
+    frame = table()
+    frame["pain"] = np.where(frame["a"] > 0, "None", "Mild")
+    frame.loc[frame.index[:60], "pain"] = "Mild"
+    frame["town"] = "Rome"
+    frame.loc[frame.index[::2], "town"] = "None"
+    frame.to_csv(tmp_path / "t.csv")
+    words = ["--index", "patient", "--not-missing", "pain=None", *options()]
+    said = done("fit", tmp_path / "t.csv", *words, "-o", tmp_path / "m").output
+    assert "one label only in 1 column ('town')" in said
+    assert load(tmp_path / "m").classes_["pain"].tolist() == ["Mild", "None"]

@@ -117,7 +117,7 @@ def fill(
     The rows are those of `index`, so rows that the view lacked are added.
     """
     coding = schema.codings[name]
-    table = read_table(on_host(given), name, allow_no_rows=True)
+    table = read_table(on_host(given), name, True, schema.types[name].meanings(coding))
     frame = match_columns(table, coding, name)
     values = values if decoded else schema.types[name].decode(np.asarray(values), coding)
     if told:

@@ -6,7 +6,7 @@ import logging
 import warnings
 from collections import Counter
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
@@ -43,6 +43,50 @@ def is_text(dtype: Any) -> bool:
 
 
 @dataclass(frozen=True)
+class Texts:
+    """Texts of which something is said: in all columns, and in single ones."""
+
+    everywhere: frozenset[str] = frozenset()
+    of_columns: Mapping[Any, frozenset[str]] = field(default_factory=dict)
+
+    @classmethod
+    def among(
+        cls, everywhere: Iterable[Any] | None, of_columns: Mapping[Any, Iterable[Any] | None] | None = None
+    ) -> Texts:
+        """Those of values that are texts; None: there are no values."""
+        return cls(_texts(everywhere), {column: _texts(values) for column, values in (of_columns or {}).items()})
+
+    def of(self, column: Any) -> frozenset[str]:
+        return self.everywhere | self.of_columns.get(column, frozenset())
+
+    def __or__(self, other: Texts) -> Texts:
+        columns = {*self.of_columns, *other.of_columns}
+        own = {c: self.of_columns.get(c, frozenset()) | other.of_columns.get(c, frozenset()) for c in columns}
+        return Texts(self.everywhere | other.everywhere, own)
+
+
+@dataclass(frozen=True)
+class Meanings:
+    """What texts of a table mean: what is said of one column counts more than what is said of all."""
+
+    usual: frozenset[str] = MISSING  # those that mean missing where nothing is said
+    missing: Texts = Texts()  # those that do so as well
+    labels: Texts = Texts()  # those that are labels
+
+    def named(self, column: Any) -> frozenset[str]:
+        """The texts of a column that mean missing since somebody says so; of one that is a label nobody does."""
+        return self.missing.of(column) - self.labels.of_columns.get(column, frozenset())
+
+    def markers(self, column: Any) -> frozenset[str]:
+        """All texts of a column that mean missing."""
+        return (self.usual - self.labels.of(column)) | self.named(column)
+
+
+USUAL = Meanings()
+AS_GIVEN = Meanings(usual=frozenset())  # no text means missing: whoever reads the rows next says which do
+
+
+@dataclass(frozen=True)
 class Markers:
     """The texts of one column that were taken for missing, and how often each occurs."""
 
@@ -53,7 +97,7 @@ class Markers:
         return Markers(self.texts + other.texts, self.among_labels or other.among_labels)
 
 
-def without_markers(frame: pd.DataFrame, markers: frozenset[str] = MISSING) -> tuple[pd.DataFrame, dict[Any, Markers]]:
+def without_markers(frame: pd.DataFrame, meanings: Meanings = USUAL) -> tuple[pd.DataFrame, dict[Any, Markers]]:
     """The frame with its markers missing (itself where it has none), and what they were in each column."""
     taken: dict[Any, Markers] = {}
     if not any(is_text(dtype) for dtype in frame.dtypes.unique()):
@@ -62,7 +106,7 @@ def without_markers(frame: pd.DataFrame, markers: frozenset[str] = MISSING) -> t
     for place, (name, dtype) in enumerate(zip(frame.columns, frame.dtypes)):
         if not is_text(dtype):
             continue
-        column = frame.iloc[:, place]
+        column, markers = frame.iloc[:, place], meanings.markers(name)
         texts = Counter(cell for cell in column if isinstance(cell, str))
         own = Counter({text: n for text, n in texts.items() if text.strip() in markers})
         if own:
@@ -92,6 +136,10 @@ def tell_markers(taken: Mapping[Any, Markers], words: Iterable[str] = WORDS) -> 
         cells = counted(sum(labels.values()), "cell")
         what = f"{first_few(labels, 6)} {verb} taken for missing in {cells} of {first_few(where, 10)}"
         warnings.warn(DataWarning(Problem(what, (Remedy.KEEP_LABELS,))), stacklevel=3)
+
+
+def _texts(values: Iterable[Any] | None) -> frozenset[str]:
+    return frozenset(value for value in values or () if isinstance(value, str))
 
 
 def suspects(labels: Iterable[Any]) -> list[str]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from importlib.util import find_spec
@@ -28,6 +28,7 @@ from .text_files import Dialect
 
 PART_ROWS = 20_000  # of a text file, the most that are read at a time
 PART_CELLS = 1_000_000
+MOST_LABELS = 10_000  # of a column that are kept while all rows go by
 HOLES = None  # the dtype of a column of which nothing was seen
 
 
@@ -237,6 +238,7 @@ class Sums:
     dialect: Dialect | None = None
     written: dict[Any, Any] = field(default_factory=dict)
     dtypes: dict[Any, Any] = field(default_factory=dict)
+    labels: dict[Any, dict[Any, None]] = field(default_factory=dict)  # of columns of text and of categories
     formats: dict[Any, NumberFormat] = field(default_factory=dict)  # of columns of numbers in text files
     texts: set[Any] = field(default_factory=set)  # columns that hold something else somewhere
     whole: set[Any] = field(default_factory=set)
@@ -253,6 +255,10 @@ class Sums:
         if part.dialect is not None:  # no cell tells what the others are, but that they have holes
             own |= {name: HOLES for name in part.values if name not in seen}
         _join_dtypes(self.dtypes, own)
+        for name in seen & {name for name, dtype in own.items() if is_object_dtype(dtype) or _is_category(dtype)}:
+            labels = self.labels.setdefault(name, {})
+            if len(labels) <= MOST_LABELS:
+                labels |= dict.fromkeys(_labels(part.values[name]))
         for name in seen:
             if name in part.formats:
                 known = self.formats.get(name)
@@ -274,6 +280,9 @@ class Sums:
         """All columns, each with the dtype that holds it, and no row."""
         dtypes = {name: np.dtype(object) if dtype is HOLES else dtype for name, dtype in self.dtypes.items()}
         dtypes |= dict.fromkeys(self.texts & set(self.formats), np.dtype(object))
+        for name, dtype in dtypes.items():
+            if isinstance(dtype, pd.CategoricalDtype) and dtype.categories is None:
+                dtypes[name] = pd.CategoricalDtype(list(self.labels[name]))
         found = pd.DataFrame({name: pd.Series(dtype=dtype) for name, dtype in dtypes.items()}, columns=list(dtypes))
         return found if names is None else found.set_axis(names[:0])
 
@@ -284,16 +293,27 @@ def _join_dtypes(known: dict[Any, Any], dtypes: Mapping[Any, Any]) -> None:
 
 
 def _common_dtype(one: Any, other: Any) -> Any:
-    """The dtype that holds the cells of both."""
+    """The dtype that holds the cells of both; of different categories one that does not say which they are."""
     if one is HOLES or other is HOLES:
         dtype = other if one is HOLES else one
         return np.dtype(float) if dtype is not HOLES and dtype.kind in "iu" else dtype
     if one == other:
         return one
-    if isinstance(one, pd.CategoricalDtype) or isinstance(other, pd.CategoricalDtype):
+    if _is_category(one) or _is_category(other):
         return pd.CategoricalDtype()
     numbers = all(isinstance(dtype, np.dtype) and dtype.kind in "iuf" for dtype in (one, other))
     return np.result_type(one, other) if numbers else np.dtype(object)
+
+
+def _labels(column: pd.Series) -> Iterable[Any]:
+    """The categories of a column, or its texts."""
+    if _is_category(column.dtype):
+        return column.cat.categories
+    return (cell for cell in column if isinstance(cell, str))
+
+
+def _is_category(dtype: Any) -> bool:
+    return isinstance(dtype, pd.CategoricalDtype)
 
 
 def _join_formats(one: NumberFormat, other: NumberFormat) -> NumberFormat:

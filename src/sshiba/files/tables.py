@@ -8,6 +8,7 @@ from collections import Counter
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
+from functools import lru_cache
 from pathlib import Path
 from tokenize import TokenError
 from typing import Any
@@ -261,14 +262,20 @@ def _meant(
     frame: pd.DataFrame, raw: RawTable, how: Reading, learned: LearnedReading | None
 ) -> tuple[pd.DataFrame, dict[Any, Markers]]:
     """A table that has numbers of its own: markers that are named are missing; and which were found."""
-    frame, taken = without_markers(frame, how.markers)
-    for place, dtype in enumerate(frame.dtypes):
+    meanings = how.meanings(frame, {} if learned is None else learned.levels)
+    frame, taken = without_markers(frame, meanings)
+    for place, (name, dtype) in enumerate(zip(frame, frame.dtypes)):
         if how.not_missing and is_text(dtype):
-            frame.isetitem(place, _labels(frame.iloc[:, place], how).array)
+            frame.isetitem(place, _labels(frame.iloc[:, place], meanings.labels.of(name)).array)
     if raw.sheet is not None:
         frame = _texts_as_numbers(frame, raw.path, how, learned)
-    numbers = _numbers_among(how.missing)
-    return frame.mask(frame.isin(numbers)) if numbers else frame, taken
+    frame = frame.copy(deep=False)
+    for place, name in enumerate(frame):
+        numbers = _numbers_among(meanings.named(name))
+        if numbers:
+            column = frame.iloc[:, place]
+            frame.isetitem(place, column.mask(column.isin(numbers)).array)
+    return frame, taken
 
 
 def _texts_as_numbers(frame: pd.DataFrame, path: str, how: Reading, learned: LearnedReading | None) -> pd.DataFrame:
@@ -287,7 +294,8 @@ def _texts_as_numbers(frame: pd.DataFrame, path: str, how: Reading, learned: Lea
     return found
 
 
-def _numbers_among(markers: Sequence[str]) -> list[float]:
+@lru_cache
+def _numbers_among(markers: frozenset[str]) -> list[float]:
     return list(pd.to_numeric(pd.Series(list(markers), dtype=object), errors="coerce").dropna())
 
 
@@ -299,17 +307,18 @@ def _understood(
     index, texts = texts.index, texts.reset_index(drop=True)  # names of rows may repeat
     levels = learned.levels if learned is not None else {}
     usual = learned.dialect.decimal if learned is not None and learned.dialect is not None else None
-    seen = {name: texts[name].where(~texts[name].str.strip().isin(how.markers)) for name in texts}
+    meanings = how.meanings(texts, levels)
+    seen = {name: texts[name].where(~texts[name].str.strip().isin(meanings.markers(name))) for name in texts}
     read, decimal = _read_numbers(seen, raw.path, raw.dialect.separator, usual, how, learned)
     columns = {}
-    markers_as_numbers = _numbers_among(how.missing)
     for name, column in seen.items():
         if name in read:
             cells = read[name][0].reindex(column.index) if column.isna().any() else read[name][0]
-            columns[name] = cells.mask(cells.isin(markers_as_numbers)) if markers_as_numbers else cells
+            numbers = _numbers_among(meanings.named(name))
+            columns[name] = cells.mask(cells.isin(numbers)) if numbers else cells
         else:
             own = levels.get(name)
-            columns[name] = _known_labels(column, own) if own else _labels(column, how)
+            columns[name] = _known_labels(column, own) if own else _labels(column, meanings.labels.of(name))
     marked = {name: Counter(texts[name][column.isna() & (texts[name] != "")]) for name, column in seen.items()}
     taken = {name: Markers(own, name not in read) for name, own in marked.items() if own}
     values = pd.DataFrame({place: column.array for place, column in enumerate(columns.values())}, index=index)
@@ -351,10 +360,10 @@ def tell_taken(parts: Iterable[Mapping[Any, Markers]], how: Reading) -> None:
     tell_markers(taken, {"None"} - set(how.missing))
 
 
-def _labels(column: pd.Series, how: Reading) -> pd.Series:
-    """Text; declared categories where markers are labels."""
+def _labels(column: pd.Series, named: Collection[str]) -> pd.Series:
+    """Text; declared categories where texts that are named as labels, though they often mean missing, are among it."""
     labels = column.astype(object).where(column.notna(), None)
-    return labels.astype("category") if labels.isin(list(how.not_missing)).any() else labels
+    return labels.astype("category") if labels.isin(list(named)).any() else labels
 
 
 def _known_labels(column: pd.Series, levels: tuple) -> pd.Series:
