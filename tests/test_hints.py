@@ -109,6 +109,20 @@ def test_far_off_cells_are_few_on_the_scale_that_suits_their_column() -> None:
     assert found[0].nearest == np.nanmin(np.delete(column, 7))
 
 
+@pytest.mark.parametrize("odd", [[], ["?"]])
+def test_the_end_of_a_scale_does_not_look_like_missing(odd: list[str], caplog: pytest.LogCaptureFixture) -> None:
+    frame = clean()
+    frame["pain"] = np.array(["none", "mild", "severe"])[np.digitize(frame["hb"], [11.5, 12.5])]
+    frame.loc[frame.index[: len(odd)], "pain"] = odd
+    frame["state"] = np.array(["none", "north", "south"])[np.digitize(frame["hb"], [11.5, 12.5])]
+    said = said_of(frame, caplog)
+    assert ("'pain': '?'" in said) == bool(odd)
+    assert "'state': 'none'" in said
+    assert "'pain': 'none'" not in said
+    assert "'?', 'none'" not in said
+    assert ("'pain' looks ordered" in said) == (not odd)
+
+
 @pytest.mark.parametrize("margin", [None, "log", "auto", {"crp": "log"}])
 def test_each_column_is_looked_at_on_its_own_scale(margin: object, caplog: pytest.LogCaptureFixture) -> None:
     """What is far off on one scale may be usual on another; a margin of one column says nothing about the others."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 import warnings
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -50,7 +50,7 @@ def _warn_labels(schema: Schema, tables: Mapping[str, Table]) -> None:
         if coding.levels is None or not is_text(column.dtype):
             continue
         counts, whose = text_counts(column), coding.features[0] if schema.one_table else name
-        odd = suspects(coding.levels)
+        odd = _suspects(coding.levels)
         if odd:
             marks[whose] = (sum(counts[label] for label in odd), odd)
         same = [some for some in spellings(counts).values() if len(some) > 1]
@@ -69,6 +69,13 @@ def _warn_labels(schema: Schema, tables: Mapping[str, Table]) -> None:
         problems.append(Problem(f"{n} spelled in several ways ({listed})", (Remedy.SPELLINGS,)))
     if problems:
         warnings.warn(DataWarning(*problems), stacklevel=4)
+
+
+def _suspects(labels: Sequence[Any]) -> list[str]:
+    """The labels that look like markers, and are not the end of a scale as none is of none, mild, severe."""
+    odd = suspects(labels)
+    others = [label for label in labels if label not in odd]
+    return [label for label in odd if in_order([label, *others]) is None]
 
 
 def _far_off(schema: Schema, tables: Mapping[str, Table]) -> Iterator[Problem]:
