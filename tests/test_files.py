@@ -403,8 +403,8 @@ def test_what_the_target_holds_is_not_looked_at(ward: Path) -> None:
 def test_only_the_target_is_warned_about(ward: Path) -> None:
     frame = pd.read_csv(ward / "t.csv")
     frame.assign(a=frame["a"] - 3, b=frame["b"] - 3, n=np.nan).to_csv(ward / "low.csv", index=False)
-    assert "whole numbers" not in done("predict", ward / "m.sshiba", ward / "low.csv", "--target", "c").stderr
-    assert "whole numbers" in done("predict", ward / "m.sshiba", ward / "low.csv", "--target", "n").stderr
+    assert "'n': predicted below 0" not in done("predict", ward / "m.sshiba", ward / "low.csv", "--target", "c").stderr
+    assert "'n': predicted below 0" in done("predict", ward / "m.sshiba", ward / "low.csv", "--target", "n").stderr
 
 
 def test_new_rows_may_lie_in_several_files(ward: Path) -> None:
