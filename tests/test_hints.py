@@ -54,7 +54,11 @@ def with_words(frame: pd.DataFrame) -> None:
 
 WORDS = "Leicht,mittel,schwer"
 CASES = {
-    "outliers": (with_outliers, ["'hb': 99 (2 cells) is far", "81200 (1 cell)", "margin='auto'"], ["--missing 99"]),
+    "outliers": (
+        with_outliers,
+        ["'hb': 99 (2 cells) is far", "81200 (1 cell)", "margin='auto'"],
+        ["--missing hb=99", "if its unit is wrong"],
+    ),
     "copies": (
         with_copies,
         ["'RR' repeats 'Blutdruck syst.' in every row", "'Geschlecht' repeats 'sex'"],

@@ -139,7 +139,13 @@ OPTIONS: dict[type, dict[str, Any]] = {
     Reading: {
         "index": Annotated[str | None, typer.Option(help="Column with the names of the rows.")],
         "drop": Annotated[list[str] | None, typer.Option(help="Columns to leave out, with commas (repeatable).")],
-        "missing": Annotated[list[str] | None, typer.Option(help="Text that means missing, such as '?' (repeatable).")],
+        "missing": Annotated[
+            list[str] | None,
+            typer.Option(
+                help="TEXT, or COLUMN=TEXT for one column: means missing, such as '?' or age=999 (repeatable).",
+                metavar="TEXT",
+            ),
+        ],
         "not_missing": Annotated[
             list[str] | None,
             typer.Option(

@@ -49,6 +49,7 @@ OPTIONS = {
     Remedy.ORDER: "say so with --levels {example}",
     Remedy.COPY: "leave one out with --drop {example}",
     Remedy.IF_MISSING: "if it means missing, say --missing {example}",
+    Remedy.WRONG_UNIT: "if its unit is wrong, correct the cell",
     Remedy.IF_REAL: "if it is real, say --margin auto",
     Remedy.MARGIN: "--margin auto may give better predictions",
     Remedy.ABOVE_ZERO: "keep them above with --margin {example}",

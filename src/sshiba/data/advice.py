@@ -39,6 +39,7 @@ class Remedy(StrEnum):
     ORDER = "say so with views={example}"
     COPY = "drop {example}"
     IF_MISSING = "if it means missing, set it to NaN"
+    WRONG_UNIT = "if its unit is wrong, correct the cell"
     IF_REAL = "if it is real, say Real(margin='auto')"
     MARGIN = "Real(margin='auto') may give better predictions"
     ABOVE_ZERO = "keep them above with views={example}"

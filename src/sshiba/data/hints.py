@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import logging
 import warnings
-from collections.abc import Iterator, Mapping, Sequence
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -61,7 +62,10 @@ def _warn_labels(schema: Schema, tables: Mapping[str, Table]) -> None:
         cells = counted(sum(n for n, _ in marks.values()), "label")
         listed = "; ".join(f"{quoted(whose)}: {first_few(odd, 5)}" for whose, (_, odd) in marks.items())
         verb = "looks" if cells.startswith("1 ") else "look"
-        said = With.texts(Remedy.MISSING, (label for _, odd in marks.values() for label in odd[:5]))
+        shown = [(whose, label) for whose, (_, odd) in marks.items() for label in odd[:5]]
+        often = Counter(label for _, label in shown)
+        own = [_missing(whose if schema.one_table and often[label] == 1 else None, label) for whose, label in shown]
+        said = With(Remedy.MISSING, tuple(dict.fromkeys(own)))
         problems.append(Problem(f"{cells} that {verb} like missing ({listed})", (said,)))
     if ways:
         n = counted(sum(n for n, _ in ways.values()), "label")
@@ -84,15 +88,25 @@ def _far_off(schema: Schema, tables: Mapping[str, Table]) -> Iterator[Problem]:
         table, coding = tables[name], schema.codings[name]
         if table.tensor is None and table.sparse is None:
             for place, own in view.outliers(table.sample, name, coding).items():
-                yield _far_off_in_words(coding.features[place], own)
+                yield _far_off_in_words(coding.features[place], own, schema.one_table)
 
 
-def _far_off_in_words(column: Any, own: FarOff) -> Problem:
+def _missing(column: Any, text: str) -> Example:
+    """A text that means missing in a column, or, where none is named, in all."""
+    return Example(repr(text), text if column is None else f"{column}={text}")
+
+
+def _if_missing(column: Any, values: Iterable[float], one_table: bool) -> With:
+    whose = column if one_table else None
+    return With(Remedy.IF_MISSING, tuple(_missing(whose, f"{value:.12g}") for value in values))
+
+
+def _far_off_in_words(column: Any, own: FarOff, one_table: bool) -> Problem:
     texts = [f"{value:g}" for value in own.values]
     where = f"{quoted(column)}: {' and '.join(texts)} ({counted(own.n, 'cell')})"
     what = f"{where} {'is' if len(texts) == 1 else 'are'} far from all others (next: {own.nearest:g})"
-    missing = With.texts(Remedy.IF_MISSING, (f"{value:.12g}" for value in own.values))
-    return Problem(what, (missing, Remedy.IF_REAL) if own.may_be_skewed else (missing,))
+    readings = (_if_missing(column, own.values, one_table), Remedy.WRONG_UNIT)
+    return Problem(what, (*readings, Remedy.IF_REAL) if own.may_be_skewed else readings)
 
 
 def warn_beyond_training(schema: Schema, data: Mapping[str, CodedView]) -> None:
@@ -124,7 +138,7 @@ def _beyond_training(schema: Schema, data: Mapping[str, CodedView]) -> Iterator[
             times = f"{away:,.0f}" if away < 1e6 else f"{away:.0e}"
             what = f"{quoted(coding.features[place])}: {value:g} is {times} deviations from the mean in training"
             more = f", and {counted(len(far) - 1, 'more cell')} as far off" if len(far) > 1 else ""
-            missing = With.texts(Remedy.IF_MISSING, (f"{value:.12g}",))
+            missing = _if_missing(coding.features[place], [value], schema.one_table)
             yield Problem(f"{what}, farther than any cell there{more}", (Remedy.UNITS, missing))
 
 

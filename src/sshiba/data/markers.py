@@ -92,9 +92,19 @@ class Markers:
 
     texts: Counter[str]
     among_labels: bool  # is the rest of the column text, too?
+    named: Counter[str] = field(default_factory=Counter)  # those that mean missing since somebody says so
 
     def __add__(self, other: Markers) -> Markers:
-        return Markers(self.texts + other.texts, self.among_labels or other.among_labels)
+        among_labels = self.among_labels or other.among_labels
+        return Markers(self.texts + other.texts, among_labels, self.named + other.named)
+
+
+def added(parts: Iterable[Mapping[Any, Markers]]) -> dict[Any, Markers]:
+    """What was taken for missing in each column of a table that comes in parts, or in several files."""
+    found: dict[Any, Markers] = {}
+    for part in parts:
+        found |= {name: own + found[name] if name in found else own for name, own in part.items()}
+    return found
 
 
 def without_markers(frame: pd.DataFrame, meanings: Meanings = USUAL) -> tuple[pd.DataFrame, dict[Any, Markers]]:
@@ -106,14 +116,15 @@ def without_markers(frame: pd.DataFrame, meanings: Meanings = USUAL) -> tuple[pd
     for place, (name, dtype) in enumerate(zip(frame.columns, frame.dtypes)):
         if not is_text(dtype):
             continue
-        column, markers = frame.iloc[:, place], meanings.markers(name)
+        column, markers, said = frame.iloc[:, place], meanings.markers(name), meanings.named(name)
         texts = Counter(cell for cell in column if isinstance(cell, str))
         own = Counter({text: n for text, n in texts.items() if text.strip() in markers})
         if own:
             found = frame.copy(deep=False) if found is frame else found
             seen = np.fromiter((not isinstance(cell, str) or cell not in own for cell in column), bool, len(column))
             found.isetitem(place, column.where(seen, None).array)
-            taken[name] = Markers(own, among_labels=len(texts) > len(own))
+            named = Counter({text: n for text, n in own.items() if text.strip() in said})
+            taken[name] = Markers(own, among_labels=len(texts) > len(own), named=named)
     return found, taken
 
 
@@ -128,7 +139,8 @@ def tell_markers(taken: Mapping[Any, Markers], words: Iterable[str] = WORDS) -> 
     labels: Counter[str] = Counter()
     where = []
     for name, own in taken.items():
-        texts = Counter({text: n for text, n in own.texts.items() if own.among_labels and text.strip() in words})
+        may_be = {text: n for text, n in (own.texts - own.named).items() if text.strip() in words}
+        texts = Counter(may_be if own.among_labels else {})
         labels += texts
         where += [name] if texts else []
     if labels:

@@ -14,6 +14,7 @@ import numpy as np
 import pandas as pd
 from pandas.api.types import is_numeric_dtype, is_object_dtype
 
+from ..data.markers import Markers, added
 from ..data.source_formats import parquet_source
 from ..data.sources import Chunks, ChunkSource, RowSource, WatchedFile
 from ..data.wording import the_one
@@ -23,7 +24,7 @@ from .joining import tell_repeated
 from .number_marks import NumberFormat
 from .reading_options import LearnedReading, Reading
 from .spooled import Spool
-from .tables import RawTable, columns_to_drop, joined, make_table, open_text, readable, tell_taken
+from .tables import RawTable, columns_to_drop, make_table, open_text, readable, tell_taken
 from .text_files import Dialect
 
 PART_ROWS = 20_000  # of a text file, the most that are read at a time
@@ -43,6 +44,7 @@ class Survey:
     formats: Mapping[Any, NumberFormat]
     whole: frozenset
     learned: LearnedReading
+    taken: Mapping[Any, Markers]  # the texts of each column that were taken for missing
 
 
 class LongTable:
@@ -95,13 +97,14 @@ class LongTable:
 
     def parts(self) -> Iterator[FileTable]:
         """All rows as the model has learned to read them; rows without names are numbered through."""
-        learned, taken = self.learned, []
+        learned, taken = self.learned, dict[Any, Markers]()
         for _, frame in self._frames(0):
             part = self._part(frame, learned)
             learned = learned or LearnedReading(Reading(), part.dialect, {})
-            taken.append(part.taken)
+            taken = added([taken, part.taken])
             yield part
-        tell_taken(taken, self.how_all)
+        if self.alone:
+            tell_taken(taken, self.columns, self.how)
 
     def parts_of_whole(self, row: int = 0) -> Iterator[tuple[int, FileTable]]:
         """Rows as they are read among all, with the place of the first; from `row` on or before."""
@@ -116,11 +119,6 @@ class LongTable:
 
     def _part(self, frame: pd.DataFrame, learned: LearnedReading | None) -> FileTable:
         return make_table(RawTable(self.path, frame, self._dialect), self.how, learned, self.dropped)
-
-    @property
-    def how_all(self) -> Reading:
-        """As it is said now, and as it was for the model."""
-        return self.how if self.learned is None else joined(self.how, self.learned.how)
 
     @cached_property
     def survey(self) -> Survey:
@@ -138,7 +136,7 @@ class LongTable:
         whole = frozenset(sums.whole - sums.texts)
         if names is not None and self.alone:
             tell_repeated(names)
-        return Survey(sums.n_rows, names, written, sums.outline(names), formats, whole, learned)
+        return Survey(sums.n_rows, names, written, sums.outline(names), formats, whole, learned, sums.taken)
 
     @cached_property
     def first(self) -> FileTable:
@@ -243,9 +241,11 @@ class Sums:
     texts: set[Any] = field(default_factory=set)  # columns that hold something else somewhere
     whole: set[Any] = field(default_factory=set)
     seen: set[Any] = field(default_factory=set)  # columns that have any cell
+    taken: Mapping[Any, Markers] = field(default_factory=dict)
 
     def add(self, part: FileTable) -> None:
         self.n_rows += len(part.values)
+        self.taken = added([self.taken, part.taken])
         if not isinstance(part.values.index, pd.RangeIndex):
             self.names = [*(self.names or []), part.values.index]
         self.dialect = self.dialect or part.dialect

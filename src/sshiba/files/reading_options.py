@@ -20,7 +20,7 @@ class Reading:
 
     index: str | None = None  # column with the names of the rows; a first column without a name is taken by itself
     drop: Sequence[str] = ()  # columns to leave out of the model
-    missing: Sequence[str] = ()  # texts that mean missing, besides MISSING
+    missing: Sequence[str] = ()  # texts that mean missing, besides MISSING, or COLUMN=TEXT
     not_missing: Sequence[str] = ()  # texts that are labels, or COLUMN=TEXT, though they often mean missing
     normalise_labels: bool = False  # make spellings that differ only in case and blanks one
     dates: str | None = None  # "features" or "leave-out"; None: they are refused
