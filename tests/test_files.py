@@ -273,7 +273,10 @@ def test_suspicious_labels_name_their_options(tmp_path: Path) -> None:
     frame = numbers().assign(ward=["north", "?", "South", "south"] * 10)
     frame.to_csv(tmp_path / "t.csv", index=False)
     result = done("fit", tmp_path / "t.csv", "-o", tmp_path / "m.sshiba", "--components", 2)
-    assert "10 labels that look like missing ('ward': '?'): name what means missing with --missing '?'" in result.output
+    assert (
+        "10 labels that look like missing ('ward': '?'): name what means missing with --missing 'ward=?'"
+        in result.output
+    )
     assert "make them one with --normalise-labels" in result.output
     options = ("--missing", "?", "--normalise-labels", "--force", "--components", 2)
     result = done("fit", tmp_path / "t.csv", "-o", tmp_path / "m.sshiba", *options)
@@ -447,8 +450,8 @@ def test_what_the_target_holds_is_not_looked_at(ward: Path) -> None:
 def test_only_the_target_is_warned_about(ward: Path) -> None:
     frame = pd.read_csv(ward / "t.csv")
     frame.assign(a=frame["a"] - 3, b=frame["b"] - 3, n=np.nan).to_csv(ward / "low.csv", index=False)
-    assert "whole numbers" not in done("predict", ward / "m.sshiba", ward / "low.csv", "--target", "c").stderr
-    assert "whole numbers" in done("predict", ward / "m.sshiba", ward / "low.csv", "--target", "n").stderr
+    assert "'n': predicted below 0" not in done("predict", ward / "m.sshiba", ward / "low.csv", "--target", "c").stderr
+    assert "'n': predicted below 0" in done("predict", ward / "m.sshiba", ward / "low.csv", "--target", "n").stderr
 
 
 def test_new_rows_may_lie_in_several_files(ward: Path) -> None:
@@ -518,9 +521,71 @@ def test_far_off_numbers_that_repeat_are_pointed_out(tmp_path: Path) -> None:
     options = ("fit", tmp_path / "t.csv", "--components", 2, "-o", tmp_path / "m.sshiba", "--force")
     said = done(*options).stderr
     assert "'a': -999 (7 cells) is far from all others" in said
-    assert "--missing -999" in said
+    assert "--missing a=-999, or if its unit is wrong, correct the cell" in said
     assert "-999.0" in (tmp_path / "t.csv").read_text()
-    assert "far from" not in done(*options, "--missing", "-999").stderr
+    assert "far from" not in done(*options, "--missing", "a=-999").stderr
+
+
+MISSING_SAID = "missing by --missing: 20 cells of 'place', 2 cells of 'crea'"
+
+
+def wards() -> pd.DataFrame:
+    """Two columns hold 69, and in one of them it means missing; texts with = in them, and such that may be columns."""
+    frame = numbers(60).round(2)
+    frame["age"] = np.arange(60) % 12 + 60
+    frame["place"] = np.array(["x=1", "Rome", "Oslo"])[np.arange(60) % 3]
+    frame["crea"] = np.round(1 + 0.1 * frame["a"], 2)
+    frame.loc[[7, 8], "crea"] = 69.0
+    return frame
+
+
+@pytest.mark.parametrize("ending", [".csv", ".xlsx", ".parquet", ".feather"])
+def test_what_means_missing_in_one_column_is_a_value_in_others(
+    ending: str, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    """And how many cells it is, is said; a model reads new files alike."""
+    data, model, out = (tmp_path / f"{name}{ending}" for name in ("t", "m", "o"))
+    write(wards(), str(data))
+    missing = ("--missing", "crea=69", "--missing", "x=1")
+    assert "far from" not in done("fit", data, *missing, "--components", 2, "-o", model).stderr
+    assert MISSING_SAID in caplog.messages
+    for words in ((*missing, "--components", 2), ("--model", model)):
+        caplog.clear()
+        assert "Filled 22 of " in done("impute", data, *words, "-o", out, "--force").stderr
+        assert MISSING_SAID in caplog.messages
+        filled = read(str(out), Reading()).values
+        assert filled["age"].tolist() == wards()["age"].tolist()
+        assert filled["crea"].max() < 2
+        assert set(filled["place"]) == {"Rome", "Oslo"}
+
+
+def test_a_column_with_a_decimal_comma_has_numbers_that_mean_missing(tmp_path: Path) -> None:
+    wards().to_csv(tmp_path / "t.csv", sep=";", decimal=",", index=False)
+    for text in ("crea=69", "crea=69.0", "crea=69,0"):
+        found = read(str(tmp_path / "t.csv"), Reading(missing=[text]))
+        assert found.values["crea"].isna().sum() == 2
+        assert found.values["age"].notna().all()
+
+
+def test_what_is_said_to_mean_missing_and_is_in_no_cell_is_pointed_out(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Of several files it may be in any; what a model remembers need not be there."""
+    frame = wards().rename_axis(index="id")
+    frame[["a", "b", "crea"]].to_csv(tmp_path / "one.csv")
+    frame[["c", "age", "place"]].to_csv(tmp_path / "two.csv")
+    files = (tmp_path / "one.csv", tmp_path / "two.csv", "--index", "id")
+    missing = [f"--missing={text}" for text in ("crea=69", "crea=70", "place=Rome", "creat=3", "x=1", "?")]
+    done("fit", *files, *missing, "--components", 2, "-o", tmp_path / "m")
+    assert "missing by --missing: 2 cells of 'crea', 40 cells of 'place'" in caplog.messages
+    idle = "--missing: no cell is '?', no cell is 'creat=3', no cell of 'crea' is '70'. Did you mean 'crea'?"
+    assert idle in caplog.messages
+    caplog.clear()
+    done("transform", tmp_path / "m", *files, "-o", tmp_path / "z.csv")
+    assert not [message for message in caplog.messages if "no cell" in message]
+    np.save(tmp_path / "x.npy", numbers().to_numpy())
+    done("fit", tmp_path / "x.npy", "--missing", "9", "--components", 2, "-o", tmp_path / "m", "--force")
+    assert "--missing is for tables, and does nothing for arrays: set such cells to NaN." in caplog.messages
 
 
 def test_the_sheet_of_a_workbook_is_said_chosen_and_kept(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:

@@ -54,7 +54,11 @@ def with_words(frame: pd.DataFrame) -> None:
 
 WORDS = "Leicht,mittel,schwer"
 CASES = {
-    "outliers": (with_outliers, ["'hb': 99 (2 cells) is far", "81200 (1 cell)", "margin='auto'"], ["--missing 99"]),
+    "outliers": (
+        with_outliers,
+        ["'hb': 99 (2 cells) is far", "81200 (1 cell)", "margin='auto'"],
+        ["--missing hb=99", "if its unit is wrong"],
+    ),
     "copies": (
         with_copies,
         ["'RR' repeats 'Blutdruck syst.' in every row", "'Geschlecht' repeats 'sex'"],
@@ -109,6 +113,34 @@ def test_far_off_cells_are_few_on_the_scale_that_suits_their_column() -> None:
     assert found[0].nearest == np.nanmin(np.delete(column, 7))
 
 
+@pytest.mark.parametrize("odd", [[], ["?"]])
+def test_the_end_of_a_scale_does_not_look_like_missing(odd: list[str], caplog: pytest.LogCaptureFixture) -> None:
+    frame = clean()
+    frame["pain"] = np.array(["none", "mild", "severe"])[np.digitize(frame["hb"], [11.5, 12.5])]
+    frame.loc[frame.index[: len(odd)], "pain"] = odd
+    frame["state"] = np.array(["none", "north", "south"])[np.digitize(frame["hb"], [11.5, 12.5])]
+    said = said_of(frame, caplog)
+    assert ("'pain': '?'" in said) == bool(odd)
+    assert "'state': 'none'" in said
+    assert "'pain': 'none'" not in said
+    assert "'?', 'none'" not in said
+    assert ("'pain' looks ordered" in said) == (not odd)
+
+
+@pytest.mark.parametrize("margin", [None, "log", "auto", {"crp": "log"}])
+def test_each_column_is_looked_at_on_its_own_scale(margin: object, caplog: pytest.LogCaptureFixture) -> None:
+    """What is far off on one scale may be usual on another; a margin of one column says nothing about the others."""
+    rng = np.random.default_rng(0)
+    frame = pd.DataFrame({"hb": 13 + rng.standard_normal(N), "crp": np.exp(2 * rng.standard_normal(N))})
+    frame["low"] = np.exp(rng.standard_normal(N))
+    frame.loc[3, "hb"], frame.loc[4, "low"] = 124, 1e-6
+    said = said_of(frame, caplog, {"numeric": Real(margin=margin)})
+    assert "'hb': 124 (1 cell) is far from all others" in said
+    assert margin == "auto" or ("'low': 1e-06 (1 cell)" in said) == (margin == "log")
+    assert "crp" not in said
+    assert ("margin='auto'" in said) == (margin is None or isinstance(margin, dict))
+
+
 @pytest.mark.parametrize(
     ("labels", "order"),
     [
@@ -149,3 +181,24 @@ def test_numbers_of_new_rows_beyond_all_of_training_are_named() -> None:
         assert "'b': 1e+09 is " in said
         with warnings.catch_warnings(action="error"):
             model.transform(frame)
+
+
+def test_limits_of_one_column_leave_all_others_checked() -> None:
+    """A value that is known to lie beyond its limit is no farther than that limit."""
+    rng = np.random.default_rng(0)
+    z = rng.standard_normal((250, 1))
+    frame = pd.DataFrame(z + 0.5 * rng.standard_normal((250, 3)), columns=list("abc")).clip(
+        lower=pd.Series({"a": -0.5, "b": -np.inf, "c": -np.inf}), axis=1
+    )
+    model = SSHIBA(1, {"numeric": Real(limits={"a": (-0.5, None)})}, random_state=0, max_iter=20, search=None)
+    model.fit(frame)
+    new = frame.iloc[:20].copy()
+    new.loc[1, "b"], new.loc[2, "a"], new.loc[3, "a"] = 900.0, 800.0, -700.0
+    with pytest.warns(DataWarning) as found:
+        model.transform(new)
+    said = " ".join(str(warning.message) for warning in found)
+    assert "'b': 900 is " in said
+    assert "'a': 800 is " in said
+    assert "-700" not in said
+    with warnings.catch_warnings(action="error"):
+        model.transform(frame)

@@ -415,3 +415,72 @@ def test_what_cannot_be_done_is_said(folder: Path, tmp_path: Path) -> None:
     assert "the ending says the format" in refused(*predict, "-o", tmp_path / "sex.xlsx")
     assert not new.exists()
     assert sorted(os.listdir(tmp_path)) == ["bad.npy", "bad.parquet", "x.npy"]
+
+
+@pytest.mark.parametrize("ending", [".csv", ".parquet"])
+def test_named_levels_are_levels_though_they_often_mean_missing(ending: str, tmp_path: Path) -> None:
+    """Also where only some of the parts have them."""
+    data, made, out = tmp_path / f"t{ending}", tmp_path / "m.sshiba", tmp_path / f"out{ending}"
+    frame = table()
+    order = ["None", "Mild", "NULL"]
+    frame["pain"] = np.array(order, dtype=object)[np.digitize(np.nan_to_num(frame["a"]), [-0.5, 0.5])]
+    frame.loc[frame.index[:60], "pain"] = "Mild"
+    frame.loc[["p7", "p130"], "pain"] = None
+    (frame.to_csv if ending == ".csv" else frame.to_parquet)(data)
+    levels = f"--levels=pain={','.join(order)}"
+    done("fit", data, "--index", "patient", levels, *options(), "-o", made)
+    for said in ([levels, *options()], ["--model", made]):
+        done("impute", data, "--index", "patient", *said, "-o", out, "--force")
+        filled = pd.read_csv(out, keep_default_na=False) if ending == ".csv" else pd.read_parquet(out)
+        seen = frame["pain"].notna().to_numpy()
+        assert filled["pain"].to_numpy()[seen].tolist() == frame["pain"][seen].tolist()
+        assert set(filled["pain"]) == set(order)
+
+
+def test_labels_that_only_some_parts_have_are_kept(tmp_path: Path) -> None:
+    frame = table()
+    frame["pain"] = np.where(frame["a"] > 0, "None", "Mild")
+    frame.loc[frame.index[:60], "pain"] = "Mild"
+    frame["town"] = "Rome"
+    frame.loc[frame.index[::2], "town"] = "None"
+    frame.to_csv(tmp_path / "t.csv")
+    words = ["--index", "patient", "--not-missing", "pain=None", *options()]
+    said = done("fit", tmp_path / "t.csv", *words, "-o", tmp_path / "m").output
+    assert "one label only in 1 column ('town')" in said
+    assert load(tmp_path / "m").classes_["pain"].tolist() == ["Mild", "None"]
+
+
+@pytest.mark.parametrize("ending", [".csv", ".parquet"])
+def test_what_means_missing_in_one_column_of_a_large_file(
+    ending: str, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    """What is in some parts only is in the table; a model reads other files alike, and several are read as one."""
+    data, made, out = tmp_path / f"t{ending}", tmp_path / "m.sshiba", tmp_path / f"out{ending}"
+    frame = table()
+    frame["dose"] = np.nan_to_num(frame["count"], nan=99.0)
+    frame.loc[["p3", "p200"], ["dose", "count"]] = 99.0
+    frame.loc["p231", "a"] = 77.5
+    (frame.to_csv if ending == ".csv" else frame.to_parquet)(data)
+    missing = ["--missing", "dose=99", "--missing", "a=77.5", "--missing", "b=12", "--index", "patient"]
+    done("fit", data, *missing, *options(), "-o", made)
+    said = "missing by --missing: 1 cell of 'a', 4 cells of 'dose'"
+    assert [message for message in caplog.messages if "--missing" in message] == [
+        said,
+        "--missing: no cell of 'b' is '12'.",
+    ]
+    assert int(load(made).fitted_.schema.codings["numeric"].observed_per_feature[-1]) == N - 4
+    caplog.clear()
+    done("impute", data, "--model", made, "-o", out)
+    filled = pd.read_csv(out) if ending == ".csv" else pd.read_parquet(out)
+    assert (filled["count"] == 99).sum() == 2
+    assert (filled["dose"] == 99).sum() == 0
+    assert said in caplog.messages
+    caplog.clear()
+    parts = [tmp_path / f"one{ending}", tmp_path / f"two{ending}"]
+    for part, path in zip((frame.iloc[:, :6], frame.iloc[:, 6:]), parts):
+        (part.to_csv if ending == ".csv" else part.to_parquet)(path)
+    done("fit", *parts, *missing, *options(), "-o", made, "--force")
+    assert [message for message in caplog.messages if "--missing" in message] == [
+        said,
+        "--missing: no cell of 'b' is '12'.",
+    ]

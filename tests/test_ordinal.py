@@ -11,7 +11,8 @@ from commands import sshiba
 
 from sshiba import SSHIBA, Categorical, Ordinal, Real, evaluate, load, plots, tune
 from sshiba.core import machine
-from sshiba.data.advice import DataError, DataTypeError
+from sshiba.data.advice import DataError, DataTypeError, DataWarning
+from sshiba.files.writing import write
 from sshiba.plots import calibration_data, imputation_data
 
 N = 150
@@ -331,3 +332,66 @@ def test_the_search_asks_for_columns_of_levels() -> None:
     assert model.search_ is not None
     assert set(model.search_["label_weight"]) == {1.0}
     assert model.search_["score use"].between(-1.39, -0.5).all()  # log ¼ is that of a model that knows nothing
+
+
+# --------------------------------------------------------------------------------- levels that often mean missing
+
+PAIN = ["None", "Mild", "n/a"]
+
+
+def pains() -> pd.DataFrame:
+    """Two texts that often mean missing are levels of pain; in another column one of them means what it always does."""
+    rng = np.random.default_rng(0)
+    z = rng.standard_normal(N)
+    table = pd.DataFrame({"a": z + 0.2 * rng.standard_normal(N), "b": z + 0.2 * rng.standard_normal(N)})
+    table["pain"] = np.array(PAIN, dtype=object)[np.digitize(z, [-0.5, 0.5])]
+    table["town"] = rng.choice(["Rome", "Oslo", "None"], N).astype(object)
+    table.loc[::7, "pain"] = None
+    return table
+
+
+def assert_pains(filled: pd.DataFrame) -> None:
+    given = pains()["pain"]
+    assert (filled["pain"] == given)[given.notna()].all()
+    assert set(filled["pain"][given.isna()]) == set(PAIN)
+    assert set(filled["town"]) == {"Rome", "Oslo"}
+
+
+@pytest.mark.parametrize("how", ["a table", "views", "a file", "columns of a file"])
+def test_named_levels_are_levels_though_they_often_mean_missing(how: str, tmp_path: Path) -> None:
+    """In training and in new rows."""
+    table, given, types = pains(), pains(), {"pain": Ordinal(levels=PAIN), "town": Categorical()}
+    if how == "views":
+        table = {"x": table[["a", "b"]], "pain": table["pain"], "town": table["town"]}
+        given = table
+    elif "file" in how:
+        given = tmp_path / "t.parquet"
+        table.to_parquet(given)
+        if how == "columns of a file":
+            types = {"marks": (["pain"], Ordinal(levels={"pain": PAIN}))}
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always", DataWarning)
+        model = fit(given, types)
+    said = [str(one.message) for one in caught if "taken for missing" in str(one.message)]
+    assert all("'None' is taken for missing in" in words and "cells of 'town':" in words for words in said)
+    assert len(said) == (0 if "file" in how else 1)  # rows that stay in a file are not gone through for it
+    filled = model.impute(given)
+    assert_pains(pd.concat([filled["x"], filled["pain"], filled["town"]], axis=1) if how == "views" else filled)
+    shown = {"pain": table["pain"].iloc[:20]} if how == "views" else table[["pain"]].iloc[:20]
+    factors, given = np.asarray(model.transform(shown)), pains()["pain"].iloc[:20]
+    assert (np.abs(factors).max(axis=1) > 1e-9).tolist() == given.notna().tolist()
+
+
+@pytest.mark.parametrize("ending", ["csv", "xlsx", "parquet"])
+def test_levels_from_a_shell_are_levels_though_they_often_mean_missing(ending: str, tmp_path: Path) -> None:
+    """What is said of one column counts more than what is said of all; the model remembers it."""
+    data, model, out = (tmp_path / f"{name}.{ending}" for name in ("t", "m", "o"))
+    write(pains(), str(data))
+    levels = f"--levels=pain={','.join(PAIN)}"
+    run("fit", data, levels, "--missing", "Mild", "-o", model, "--components", 2, "--max-time", 1)
+    assert load(model).fitted_.schema.codings["ordinal"].ordered[0].values == tuple(PAIN)
+    for said in ([levels, "--components", 2], ["--model", model]):
+        run("impute", data, *said, "-o", out, "--force")
+        readers = {"csv": pd.read_csv, "xlsx": pd.read_excel}
+        as_written = {"keep_default_na": False}
+        assert_pains(pd.read_parquet(out) if ending == "parquet" else readers[ending](out, **as_written))

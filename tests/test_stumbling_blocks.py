@@ -3,13 +3,16 @@
 import logging
 import warnings
 from dataclasses import dataclass
+from pathlib import Path
 
 import numpy as np
 import pandas as pd
 import pytest
+from commands import sshiba
 from samples import fit, make_views, with_holes
 
-from sshiba import SSHIBA, Categorical, Priors, Progress, Real, load, tune
+from sshiba import SSHIBA, Categorical, Count, Priors, Progress, Real, load, tune
+from sshiba.data.advice import DataWarning
 from sshiba.evaluate import holdout
 
 
@@ -246,12 +249,64 @@ def test_counts_that_are_predicted_below_zero_are_told_of() -> None:
     visits = rng.poisson(np.exp(2 * z)).astype(float)
     frame = pd.DataFrame({"visits": visits, "age": 40 + 5 * z, "dose": z + 0.1 * rng.standard_normal(200)})
     model = SSHIBA(2, random_state=0).fit(frame)
-    with pytest.warns(UserWarning, match="'visits': whole numbers of 0 or more"):
+    with pytest.warns(UserWarning, match=r"'visits': predicted below 0.*say views=\{'visits': Count\(\)\}"):
         assert (model.predict(frame, "visits") < 0).any()
     holed = frame.assign(age=frame["age"].where(rng.random(200) < 0.9))
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         model.impute(holed)
+
+
+MARGINS = {"crp": "auto", "il6": "auto", "dimer": "normal"}
+
+
+def skewed() -> pd.DataFrame:
+    """Columns that never are below 0, and one that is."""
+    rng = np.random.default_rng(0)
+    z = rng.standard_normal(300)
+    frame = pd.DataFrame({name: np.exp(1.5 * z + 0.3 * rng.standard_normal(300)) for name in ("crp", "il6", "dimer")})
+    frame["il6"] = frame["il6"].clip(lower=0.5)
+    frame["dimer"] = (frame["dimer"] - 0.2).clip(lower=0.0)
+    frame["visits"] = rng.poisson(np.exp(z)).astype(float)
+    frame["score"] = z
+    return frame.mask(rng.random(frame.shape) < 0.2)
+
+
+def test_all_columns_that_fall_below_zero_are_named_once_with_what_keeps_them_above(tmp_path: Path) -> None:
+    """In Python and in a shell, also with a lower limit, and from a model file; who takes the advice hears no more."""
+    frame, limits = skewed(), {"il6": (0.5, None)}
+    SSHIBA(2, {"numeric": Real(limits=limits)}, random_state=0, search=None).fit(frame).save(tmp_path / "m")
+    frame.to_csv(tmp_path / "t.csv", index=False)
+    with pytest.warns(DataWarning) as caught:
+        filled = load(tmp_path / "m").impute(frame)
+    assert (filled[["crp", "il6", "dimer", "visits"]].min() < 0).all()
+    assert [str(one.message) for one in caught] == [
+        "'crp', 'il6', 'dimer', 'visits': predicted below 0, where none was in training: keep them above with "
+        f"views={{'numeric': Real(margin={MARGINS})}}, or if they count something, say views={{'visits': Count()}}."
+    ]
+    types = {"numeric": Real(limits=limits, margin=MARGINS), "visits": Count()}
+    with warnings.catch_warnings(action="error"):
+        filled = SSHIBA(2, types, random_state=0, search=None).fit(frame).impute(frame)
+    assert (filled[["crp", "il6", "dimer", "visits"]].min() >= 0).all()
+    words = ["impute", "t.csv", "-o", "o.csv", "--force", "--components", 2, "--limits", "il6=0.5,"]
+    advice = "--margin crp=auto --margin il6=auto --margin dimer=normal"
+    said = sshiba(*words, cwd=tmp_path).stderr
+    assert f"keep them above with {advice}, or if they count something, say --view visits=visits:count." in said
+    said = sshiba(*words, *advice.split(), "--view", "visits=visits:count", cwd=tmp_path).stderr
+    assert "predicted" not in said
+    said = sshiba("predict", "m", "t.csv", "--target", "crp", "-o", "p.csv", cwd=tmp_path).stderr
+    assert "fit anew with --margin crp=auto." in said
+
+
+def test_of_many_columns_below_zero_a_few_are_named() -> None:
+    rng = np.random.default_rng(0)
+    x = np.exp(1.5 * rng.standard_normal((200, 1)) + 0.3 * rng.standard_normal((200, 9)))
+    with pytest.warns(DataWarning) as caught:
+        SSHIBA(1, random_state=0, search=None).fit({"x": x, "y": np.log(x)}).predict({"y": np.log(x)}, "x")
+    assert str(caught[0].message) == (
+        "view 'x', columns 0, 1, 2, 3, 4 and 4 more: predicted below 0, where none was in training: "
+        "keep them above with views={'x': Real(margin='auto')}."
+    )
 
 
 def test_nothing_is_logged_twice(caplog) -> None:

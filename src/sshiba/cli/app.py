@@ -133,6 +133,7 @@ def fit(
             )
         ):
             raise ValueError(f"--resume goes on with the settings of the model: leave out {', '.join(others)}.")
+        how = fitting.reading(how)
         check_target(target, force or target == resume)
         earlier = load(resume) if resume is not None else None
         learned = learned_reading(earlier) if earlier is not None else None
@@ -213,7 +214,7 @@ def impute(
             raise ValueError("say where the ends of the intervals go: --lower low.csv --upper high.csv.")
         for path in targets.distinct():
             check_target(path, force, filled_endings(data))
-        used = loaded(model, unseen, fitting.max_memory) if model else None
+        how, used = fitting.reading(how), loaded(model, unseen, fitting.max_memory) if model else None
         learned = learned_reading(used) if used is not None else None
         given = open_data(data, how, learned, room_for_answers(fitting.max_memory))
         if used is not None:

@@ -7,12 +7,13 @@ import inspect
 import shlex
 import typing
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, fields, replace
 from typing import Annotated, Any
 
 import typer
 from typer.core import TyperCommand, TyperGroup
 
+from ..data.markers import MISSING
 from ..data.types import VIEW_TYPES
 from ..estimator import SSHIBA
 from ..files.formats import ENDINGS
@@ -22,6 +23,7 @@ from ..fitted.candidates import KEEP
 from ..version import how_to_install
 from .column_options import (
     MARGINS,
+    labels_named,
     parse_covariates,
     parse_view,
     with_files,
@@ -105,6 +107,10 @@ class Fitting:
         limits = {"max_time": self.max_time, "max_memory": self.max_memory}
         return model.set_params(random_state=self.seed, n_jobs=self.jobs, device=self.device, **limits)
 
+    def reading(self, how: Reading) -> Reading:
+        """How files are read, where levels that are named are labels."""
+        return replace(how, not_missing=(*how.not_missing, *labels_named(self.levels, {*MISSING, *how.missing})))
+
     def going_on(self, earlier: SSHIBA) -> SSHIBA:
         """An interrupted model, with what may be another now."""
         device = earlier.device if self.device is None else self.device
@@ -135,10 +141,20 @@ OPTIONS: dict[type, dict[str, Any]] = {
     Reading: {
         "index": Annotated[str | None, typer.Option(help="Column with the names of the rows.")],
         "drop": Annotated[list[str] | None, typer.Option(help="Columns to leave out, with commas (repeatable).")],
-        "missing": Annotated[list[str] | None, typer.Option(help="Text that means missing, such as '?' (repeatable).")],
+        "missing": Annotated[
+            list[str] | None,
+            typer.Option(
+                help="TEXT, or COLUMN=TEXT for one column: means missing, such as '?' or age=999 (repeatable).",
+                metavar="TEXT",
+            ),
+        ],
         "not_missing": Annotated[
             list[str] | None,
-            typer.Option(help="Text that is a label here, though it often means missing: None, NA ..."),
+            typer.Option(
+                help="TEXT, or COLUMN=TEXT for one column: a label here, though it often means missing: None, NA ... "
+                "(repeatable).",
+                metavar="TEXT",
+            ),
         ],
         "normalise_labels": Annotated[
             bool, typer.Option("--normalise-labels", help="Merge labels that differ only in case and blanks.")

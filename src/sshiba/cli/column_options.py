@@ -136,6 +136,12 @@ def parse_levels(text: str, outline: pd.DataFrame) -> tuple[str, list]:
     return column, [float(level) for level in found] if is_number else found
 
 
+def labels_named(texts: Sequence[str], markers: Collection[str]) -> list[str]:
+    """The levels of --levels that would mean missing without it, each as COLUMN=TEXT."""
+    named = [(text.partition("=")[0], level.strip()) for text in texts for level in text.partition("=")[2].split(",")]
+    return [f"{column}={level}" for column, level in named if level in markers]
+
+
 def with_numbers(views: dict[str, Any], limits: Sequence[str], margins: Sequence[str], given: Any) -> dict[str, Any]:
     """The views with --limits and --margin: of the real view that has the column, else of all other numbers."""
     if not limits and not margins:

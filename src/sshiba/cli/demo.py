@@ -121,7 +121,7 @@ def draw(path: Path, data: Digits, images: np.ndarray, guesses: np.ndarray) -> N
 
 
 def main(out: Path = Path("out/demo")) -> None:
-    warnings.filterwarnings("ignore", message=".*whole numbers of 0 or more", category=UserWarning)  # grey levels
+    warnings.filterwarnings("ignore", message=".*predicted below 0", category=UserWarning)  # grey levels
     console = Console()
     began = time.perf_counter()
     data = digits_with_holes()

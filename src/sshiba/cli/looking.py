@@ -48,7 +48,7 @@ def evaluate(
     with plainly():
         if out is not None:
             check_target(out, force, TABLES)
-        whole = open_data(data, how, None, room_for_checks(fitting.max_memory))
+        whole = open_data(data, fitting.reading(how), None, room_for_checks(fitting.max_memory))
         say_long(whole)
         given, per = values_of(whole), "feature" if columns else "view"
         model = fitting.model(given, files_of(whole)).set_params(verbose=1)

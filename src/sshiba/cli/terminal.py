@@ -51,8 +51,11 @@ OPTIONS = {
     Remedy.ORDER: "say so with --levels {example}",
     Remedy.COPY: "leave one out with --drop {example}",
     Remedy.IF_MISSING: "if it means missing, say --missing {example}",
+    Remedy.WRONG_UNIT: "if its unit is wrong, correct the cell",
     Remedy.IF_REAL: "if it is real, say --margin auto",
     Remedy.MARGIN: "--margin auto may give better predictions",
+    Remedy.ABOVE_ZERO: "keep them above with --margin {example}",
+    Remedy.COUNTS: "if they count something, say --view {example}",
     Remedy.OTHER_MARGIN: "give it another margin with --margin COLUMN=KIND, or limits with --limits COLUMN=lower,upper",
     Remedy.LEVELS: "give its levels in their order with --levels COLUMN=lowest,...,highest",
     Remedy.REAL: "make it numbers with --view NAME=columns:real",
@@ -80,7 +83,11 @@ OPTIONS = {
     Remedy.SAME_NAMES: "name the rows as in the fit with --index",
     Remedy.UNIQUE_ROWS: "name the rows by another column with --index",
 }
-INSTEAD = {Remedy.AT_LIMIT: "write the limit itself there"}  # where the command does not have the option
+INSTEAD = {
+    Remedy.AT_LIMIT: "write the limit itself there",
+    Remedy.ABOVE_ZERO: "fit anew with --margin {example}",
+    Remedy.COUNTS: "if they count something, fit anew with --view {example}",
+}  # where the command does not have the option
 running: ContextVar[Any] = ContextVar("running", default=None)  # what typer knows of the command that runs
 INDENT = " " * len("Error: ")
 USUAL_SWEEPS = 300  # of a fit

@@ -42,8 +42,11 @@ class Remedy(StrEnum):
     ORDER = "say so with views={example}"
     COPY = "drop {example}"
     IF_MISSING = "if it means missing, set it to NaN"
+    WRONG_UNIT = "if its unit is wrong, correct the cell"
     IF_REAL = "if it is real, say Real(margin='auto')"
     MARGIN = "Real(margin='auto') may give better predictions"
+    ABOVE_ZERO = "keep them above with views={example}"
+    COUNTS = "if they count something, say views={example}"
     OTHER_MARGIN = "give it another margin, or limits"
     UNITS = "check the units"
     ONE_EACH = "give one categorical view per column"
@@ -107,7 +110,7 @@ def _in_words(remedy: Remedy | With, words: Mapping[Remedy, str]) -> str:
     """What to do; an option is said once for each example, as a shell takes it."""
     own, examples = (remedy.remedy, remedy.examples) if isinstance(remedy, With) else (remedy, ())
     if own not in words:
-        return own.value.replace("{example}", ", ".join(example.python for example in examples))
+        return own.value.replace("{example}", ", ".join(example.python for example in examples if example.python))
     texts = [_as_argument(example.shell) for example in examples if example.shell]
     return re.sub(
         r"(\S+) {example}", lambda found: " ".join(f"{found[1]} {text}" for text in texts) or found[1], words[own]

@@ -32,7 +32,7 @@ class Coding:
     levels: tuple | None = None  # the classes of a categorical view, plain Python values
     container: str = "frame"  # what comes back: "array", "vector", "frame" or "series"
     dtypes: tuple[str, ...] = field(default=())  # one per column, for what comes back
-    counts: tuple[bool, ...] = ()  # of a real view: which columns held whole numbers of 0 or more only
+    above_zero: tuple[str | None, ...] = ()  # of a real view: the margin, or "count", that keeps it at 0 or above
     categories: tuple | None = None  # of a column of categories: all it had, seen or not
     column_names: tuple = (None,)  # of the levels of the columns
     ordered: tuple[Levels, ...] = ()  # of an ordinal view: the levels of each column

@@ -16,7 +16,7 @@ from ..core.threads import read_ahead
 from .advice import DataError, Problem, Remedy
 from .cells import shared_numpy_dtype
 from .coding import ORDERED_CATEGORY, Coding
-from .markers import Markers, without_markers
+from .markers import USUAL, Markers, Meanings, without_markers
 from .sources import RowSource
 from .sparse_tables import SparseTable, is_sparse_view, read_sparse
 from .tensors import frames, numpy_dtype
@@ -43,6 +43,7 @@ class Table:
     source: RowSource | None = None  # rows that are read when they are needed
     reads: ReadCount | None = None  # told of them
     markers: dict[Any, Markers] = field(default_factory=dict)  # the texts of each column that were taken for missing
+    meanings: Meanings = USUAL  # which texts mean that
 
     @property
     def n_rows(self) -> int:
@@ -73,7 +74,7 @@ class Table:
             self.reads.add((stop - start) * self.row_bytes)
         if self.source is None:
             return self.frame.iloc[start:stop]
-        return without_markers(self.source.read(start, stop))[0]
+        return without_markers(self.source.read(start, stop), self.meanings)[0]
 
     def read_block(self, start: int, stop: int) -> np.ndarray | None:
         """The same as one array of floats that nobody else has; None where it is not stored so."""
@@ -126,8 +127,8 @@ def _dtype_name(dtype: Any, frame: pd.DataFrame, place: int) -> str:
     return str(dtype)
 
 
-def read_table(value: Any, name: str, allow_no_rows: bool = False) -> Table:
-    """What the user gave for one view, as a frame of distinct rows and columns.
+def read_table(value: Any, name: str, allow_no_rows: bool = False, meanings: Meanings = USUAL) -> Table:
+    """What the user gave for one view, as a frame of distinct rows and columns; `meanings` are those of its texts.
 
     Raises
     ------
@@ -148,8 +149,8 @@ def read_table(value: Any, name: str, allow_no_rows: bool = False) -> Table:
         table = _read_array(value, name)
     _check_labels(table.frame, name)
     table = replace(table, frame=native(table.frame))
-    frame, markers = without_markers(table.frame)
-    table = replace(table, frame=frame, markers=markers) if markers else table
+    frame, markers = without_markers(table.frame, meanings)
+    table = replace(table, frame=frame, markers=markers, meanings=meanings)
     if any(isinstance(dtype, pd.SparseDtype) for dtype in table.frame.dtypes):
         raise TypeError(
             f"view {name!r} has sparse columns. Give dense ones, frame.sparse.to_dense(), or "

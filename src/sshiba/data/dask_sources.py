@@ -101,7 +101,7 @@ def learn_on_workers(view: View, parts: Sequence[Any], name: str) -> Any:
 
 
 def learn_part(frame: pd.DataFrame, view: View, name: str) -> Any:
-    return view.learn(without_markers(frame)[0], name)
+    return view.learn(without_markers(frame, view.meanings())[0], name)
 
 
 def add_summaries(parts: Sequence[Any]) -> Any:
@@ -149,7 +149,7 @@ def code_on_workers(
 
 
 def code_part(frame: pd.DataFrame, view: View, name: str, coding: Coding, dtype: Any, complete: bool) -> CodedView:
-    return view.encode_again(without_markers(frame)[0], name, coding, dtype, complete)
+    return view.encode_again(without_markers(frame, view.meanings(coding))[0], name, coding, dtype, complete)
 
 
 def take_rows(view: CodedView, places: np.ndarray) -> CodedView:

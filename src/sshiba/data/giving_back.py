@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import warnings
+from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from typing import Any
 
 import numpy as np
 import pandas as pd
 
+from .advice import DataWarning, Example, Problem, Remedy, With
 from .cells import numeric_block
 from .coding import Coding, fill_cells, labelled_frame, restore_block, restore_column, to_container
 from .containers import Table, match_columns, read_table
@@ -16,7 +18,10 @@ from .levels import first_places
 from .limits import numbers_if_all_are
 from .schema import Schema
 from .tensors import on_host
-from .wording import first_few
+from .wording import first_few, quoted
+
+MOST = 5  # columns that are named
+ROUNDING = 1e-9  # of the scale of a column: so far below 0 it is at 0
 
 
 def to_user(
@@ -34,7 +39,7 @@ def to_user(
     """
     coding = schema.codings[name]
     values = values if decoded else schema.types[name].decode(np.asarray(values), coding)
-    warn_negative_counts(coding, values, asked)
+    warn_below_zero(schema, name, values, asked)
     return to_container(values, coding, index, whole)
 
 
@@ -45,20 +50,38 @@ def bounds_to_user(schema: Schema, name: str, values: np.ndarray, index: pd.Inde
     return to_container(decoded, coding, index, whole=not view.likelihood(coding).numbers)
 
 
-def warn_negative_counts(coding: Coding, decoded: np.ndarray, asked: int | None = None) -> None:
-    """Numbers that counted something are predicted as means of a normal distribution, which may be below 0."""
-    below = [
-        feature
-        for place, (feature, is_count) in enumerate(zip(coding.features, coding.counts))
-        if is_count and asked in (None, place) and decoded[:, place].min(initial=0) < 0
-    ]
+def warn_below_zero(schema: Schema, name: str, decoded: np.ndarray, asked: int | None = None) -> None:
+    """Numbers are predicted as means of a normal distribution, and may be below 0 where none was in training."""
+    coding = schema.codings[name]
+    kept = {place: how for place, how in enumerate(coding.above_zero) if how is not None and asked in (None, place)}
+    least = {place: decoded[:, place].min(initial=0) for place in kept}
+    below = {place: how for place, how in kept.items() if least[place] < -ROUNDING * coding.scale[place]}
     if below:
-        warnings.warn(
-            f"{first_few(below)}: whole numbers of 0 or more in training, predicted as numbers that may be negative or "
-            "broken; round or cut them where that matters.",
-            UserWarning,
-            stacklevel=3,
-        )
+        whose = first_few((coding.features[place] for place in below), MOST)
+        if not schema.one_table:
+            whose = f"view {name!r}, {'column' if len(below) == 1 else 'columns'} {whose}"
+        what = f"{whose}: predicted below 0, where none was in training"
+        warnings.warn(DataWarning(Problem(what, tuple(_ways_above_zero(schema, name, below)))), stacklevel=3)
+
+
+def _ways_above_zero(schema: Schema, name: str, below: Mapping[int, str]) -> Iterator[With]:
+    """Margins and views of counts: for each of a few columns, else for all; only those of one table have options and
+    views of their own.
+    """
+    features, each = schema.codings[name].features, len(below) <= MOST
+    counts = [features[place] for place, how in below.items() if how == "count" and schema.one_table and each]
+    margins = {features[place]: how for place, how in below.items() if features[place] not in counts}
+    margins = {feature: "normal" if how == "count" else how for feature, how in margins.items()}
+    if margins:
+        of_all = max(margins.values())  # "normal" serves where "auto" does
+        own = ", ".join(f"{quoted(feature)}: {how!r}" for feature, how in margins.items())
+        python = f"{{{name!r}: Real(margin={f'{{{own}}}' if each else repr(of_all)})}}"
+        shell = [f"{feature}={how}" for feature, how in margins.items()] if schema.one_table and each else [of_all]
+        yield With(Remedy.ABOVE_ZERO, (Example(python, shell[0]), *(Example("", text) for text in shell[1:])))
+    if counts:
+        python = ", ".join(f"{quoted(feature)}: Count()" for feature in counts)
+        shell = [f"{feature}={feature}:count" for feature in counts]
+        yield With(Remedy.COUNTS, (Example(f"{{{python}}}", shell[0]), *(Example("", text) for text in shell[1:])))
 
 
 def probabilities_to_user(schema: Schema, name: str, values: np.ndarray, index: pd.Index, asked: int | None) -> Any:
@@ -113,19 +136,19 @@ def fill(
 ) -> Any:
     """A copy of what the user gave for a view, its holes, and `also` these cells, filled with `values`.
 
-    `told`: a warning where numbers that counted something are below 0.
+    `told`: a warning where numbers fall below 0 that never were in training.
 
     Container, names, dtypes and observed cells stay; means that fill holes of an integer dtype are rounded. Texts of a
     column with limits are numbers then, but for those beyond a limit, such as <0.5.
     The rows are those of `index`, so rows that the view lacked are added.
     """
     coding = schema.codings[name]
-    table = read_table(on_host(given), name, allow_no_rows=True)
+    table = read_table(on_host(given), name, True, schema.types[name].meanings(coding))
     table = replace(table, frame=schema.types[name].measured(table.frame, coding))
     frame = match_columns(table, coding, name)
     values = values if decoded else schema.types[name].decode(np.asarray(values), coding)
     if told:
-        warn_negative_counts(coding, values)
+        warn_below_zero(schema, name, values)
     if table.has_index:
         filled = _fill_frame(table.frame, frame, values, coding, index, also)
         return filled.iloc[:, 0].rename(table.label) if table.container == "series" else filled

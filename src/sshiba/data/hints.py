@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import logging
 import warnings
-from collections.abc import Iterator, Mapping
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -50,7 +51,7 @@ def _warn_labels(schema: Schema, tables: Mapping[str, Table]) -> None:
         if coding.levels is None or not is_text(column.dtype):
             continue
         counts, whose = text_counts(column), coding.features[0] if schema.one_table else name
-        odd = suspects(coding.levels)
+        odd = _suspects(coding.levels)
         if odd:
             marks[whose] = (sum(counts[label] for label in odd), odd)
         same = [some for some in spellings(counts).values() if len(some) > 1]
@@ -61,7 +62,10 @@ def _warn_labels(schema: Schema, tables: Mapping[str, Table]) -> None:
         cells = counted(sum(n for n, _ in marks.values()), "label")
         listed = "; ".join(f"{quoted(whose)}: {first_few(odd, 5)}" for whose, (_, odd) in marks.items())
         verb = "looks" if cells.startswith("1 ") else "look"
-        said = With.texts(Remedy.MISSING, (label for _, odd in marks.values() for label in odd[:5]))
+        shown = [(whose, label) for whose, (_, odd) in marks.items() for label in odd[:5]]
+        often = Counter(label for _, label in shown)
+        own = [_missing(whose if schema.one_table and often[label] == 1 else None, label) for whose, label in shown]
+        said = With(Remedy.MISSING, tuple(dict.fromkeys(own)))
         problems.append(Problem(f"{cells} that {verb} like missing ({listed})", (said,)))
     if ways:
         n = counted(sum(n for n, _ in ways.values()), "label")
@@ -71,21 +75,38 @@ def _warn_labels(schema: Schema, tables: Mapping[str, Table]) -> None:
         warnings.warn(DataWarning(*problems), stacklevel=4)
 
 
+def _suspects(labels: Sequence[Any]) -> list[str]:
+    """The labels that look like markers, and are not the end of a scale as none is of none, mild, severe."""
+    odd = suspects(labels)
+    others = [label for label in labels if label not in odd]
+    return [label for label in odd if in_order([label, *others]) is None]
+
+
 def _far_off(schema: Schema, tables: Mapping[str, Table]) -> Iterator[Problem]:
-    """Numbers that look as if they meant missing, or may ruin a fit."""
+    """Numbers that look as if they meant missing, or may ruin a fit, each column on the scale that it has."""
     for name, view in schema.types.items():
         table, coding = tables[name], schema.codings[name]
         if table.tensor is None and table.sparse is None:
             for place, own in view.outliers(table.sample, name, coding).items():
-                yield _far_off_in_words(coding.features[place], own)
+                yield _far_off_in_words(coding.features[place], own, schema.one_table)
 
 
-def _far_off_in_words(column: Any, own: FarOff) -> Problem:
+def _missing(column: Any, text: str) -> Example:
+    """A text that means missing in a column, or, where none is named, in all."""
+    return Example(repr(text), text if column is None else f"{column}={text}")
+
+
+def _if_missing(column: Any, values: Iterable[float], one_table: bool) -> With:
+    whose = column if one_table else None
+    return With(Remedy.IF_MISSING, tuple(_missing(whose, f"{value:.12g}") for value in values))
+
+
+def _far_off_in_words(column: Any, own: FarOff, one_table: bool) -> Problem:
     texts = [f"{value:g}" for value in own.values]
     where = f"{quoted(column)}: {' and '.join(texts)} ({counted(own.n, 'cell')})"
     what = f"{where} {'is' if len(texts) == 1 else 'are'} far from all others (next: {own.nearest:g})"
-    missing = With.texts(Remedy.IF_MISSING, (f"{value:.12g}" for value in own.values))
-    return Problem(what, (missing, Remedy.IF_REAL) if own.may_be_skewed else (missing,))
+    readings = (_if_missing(column, own.values, one_table), Remedy.WRONG_UNIT)
+    return Problem(what, (*readings, Remedy.IF_REAL) if own.may_be_skewed else readings)
 
 
 def warn_beyond_training(schema: Schema, data: Mapping[str, CodedView]) -> None:
@@ -99,23 +120,25 @@ def _beyond_training(schema: Schema, data: Mapping[str, CodedView]) -> Iterator[
     """No value of n is farther from their mean than √(n − 1) deviations."""
     for name, view in data.items():
         kind = schema.types.get(name)
-        if kind is None or kind.latent or not isinstance(view.target, np.ndarray) or view.ndim != 2:
+        if kind is None or kind.latent or not isinstance(view.target, np.ndarray):
             continue
         coding = schema.codings[name]
         n, width = np.maximum(coding.observed_per_feature, 1), len(coding.features)
         most = np.minimum(np.sqrt(n), FAR_BEYOND) * np.sqrt(coding.variance)
-        size = np.abs(view.target[:, :width])
+        known = view.target[:, :width]
+        known = np.clip(0.0, known[..., 0], known[..., 1]) if view.ndim == 3 else known  # where an interval is nearest
+        size = np.abs(known)
         for place in np.flatnonzero((np.max(size, axis=0, initial=0.0) > np.maximum(most, 1.0))[:width]):
             far = np.flatnonzero(size[:, place] > max(most[place], 1.0))
             farthest = int(far[np.argmax(size[far, place])])
             margin = coding.margins[place] if coding.margins else None
-            value = coding.centre[place] + coding.scale[place] * view.target[farthest, place]
+            value = coding.centre[place] + coding.scale[place] * known[farthest, place]
             value = float(value if margin is None else margin.backward(np.array([value]))[0])
             away = size[farthest, place] / np.sqrt(coding.variance[place])
             times = f"{away:,.0f}" if away < 1e6 else f"{away:.0e}"
             what = f"{quoted(coding.features[place])}: {value:g} is {times} deviations from the mean in training"
             more = f", and {counted(len(far) - 1, 'more cell')} as far off" if len(far) > 1 else ""
-            missing = With.texts(Remedy.IF_MISSING, (f"{value:.12g}",))
+            missing = _if_missing(coding.features[place], [value], schema.one_table)
             yield Problem(f"{what}, farther than any cell there{more}", (Remedy.UNITS, missing))
 
 

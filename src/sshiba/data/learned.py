@@ -28,7 +28,9 @@ class NumberSummary:
     near_mean: np.ndarray  # (D,)
     rest: np.ndarray  # (D,): the mean less `near_mean`
     std: np.ndarray  # (D,)
-    counts: np.ndarray  # (D,) bool: are all of them whole numbers of 0 or more?
+    least: np.ndarray  # (D,)
+    largest: np.ndarray  # (D,)
+    whole: np.ndarray  # (D,) bool: are all of them whole numbers?
     at_limits: np.ndarray | None = None  # (2, D): how many of them are at their lower limit or below, or upper or above
     past_limits: np.ndarray | None = None  # (2, D): how many of these are not at it
     beside: tuple = ()  # columns that have the limits of rows
@@ -36,10 +38,13 @@ class NumberSummary:
     @classmethod
     def of(cls, features: tuple, values: np.ndarray) -> NumberSummary:
         n = observed_mask(values).sum(axis=0)
-        counts = np.ones(values.shape[1], dtype=bool)
+        width = values.shape[1]
+        least, largest, whole = np.full(width, np.inf), np.full(width, -np.inf), np.ones(width, dtype=bool)
         for _, cells in float_blocks(values):
-            counts &= (np.isnan(cells) | ((cells >= 0) & (np.floor(cells) == cells))).all(axis=0)
-        return cls(features, n, *column_moments(values, np.maximum(n, 1)), counts)
+            least = np.fmin(least, np.fmin.reduce(cells, axis=0))
+            largest = np.fmax(largest, np.fmax.reduce(cells, axis=0))
+            whole &= (np.isnan(cells) | (np.floor(cells) == cells)).all(axis=0)
+        return cls(features, n, *column_moments(values, np.maximum(n, 1)), least, largest, whole)
 
     def __add__(self, other: NumberSummary) -> NumberSummary:
         """Chan's formulas, in units of the largest spread: a mean of 1e9 beside a std of 1 loses nothing."""
@@ -55,8 +60,8 @@ class NumberSummary:
         rest = np.where(empty, other.rest, self.rest + share * gap)
         std = np.where(empty, other.std, np.where(other.n == 0, self.std, unit * np.sqrt(variance)))
         at_limits, past_limits = _sum(self.at_limits, other.at_limits), _sum(self.past_limits, other.past_limits)
-        counts = self.counts & other.counts
-        return NumberSummary(self.features, n, near_mean, rest, std, counts, at_limits, past_limits, self.beside)
+        ends = np.minimum(self.least, other.least), np.maximum(self.largest, other.largest), self.whole & other.whole
+        return NumberSummary(self.features, n, near_mean, rest, std, *ends, at_limits, past_limits, self.beside)
 
     @property
     def mean(self) -> np.ndarray:

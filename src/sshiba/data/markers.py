@@ -6,7 +6,7 @@ import logging
 import warnings
 from collections import Counter
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
@@ -43,17 +43,71 @@ def is_text(dtype: Any) -> bool:
 
 
 @dataclass(frozen=True)
+class Texts:
+    """Texts of which something is said: in all columns, and in single ones."""
+
+    everywhere: frozenset[str] = frozenset()
+    of_columns: Mapping[Any, frozenset[str]] = field(default_factory=dict)
+
+    @classmethod
+    def among(
+        cls, everywhere: Iterable[Any] | None, of_columns: Mapping[Any, Iterable[Any] | None] | None = None
+    ) -> Texts:
+        """Those of values that are texts; None: there are no values."""
+        return cls(_texts(everywhere), {column: _texts(values) for column, values in (of_columns or {}).items()})
+
+    def of(self, column: Any) -> frozenset[str]:
+        return self.everywhere | self.of_columns.get(column, frozenset())
+
+    def __or__(self, other: Texts) -> Texts:
+        columns = {*self.of_columns, *other.of_columns}
+        own = {c: self.of_columns.get(c, frozenset()) | other.of_columns.get(c, frozenset()) for c in columns}
+        return Texts(self.everywhere | other.everywhere, own)
+
+
+@dataclass(frozen=True)
+class Meanings:
+    """What texts of a table mean: what is said of one column counts more than what is said of all."""
+
+    usual: frozenset[str] = MISSING  # those that mean missing where nothing is said
+    missing: Texts = Texts()  # those that do so as well
+    labels: Texts = Texts()  # those that are labels
+
+    def named(self, column: Any) -> frozenset[str]:
+        """The texts of a column that mean missing since somebody says so; of one that is a label nobody does."""
+        return self.missing.of(column) - self.labels.of_columns.get(column, frozenset())
+
+    def markers(self, column: Any) -> frozenset[str]:
+        """All texts of a column that mean missing."""
+        return (self.usual - self.labels.of(column)) | self.named(column)
+
+
+USUAL = Meanings()
+AS_GIVEN = Meanings(usual=frozenset())  # no text means missing: whoever reads the rows next says which do
+
+
+@dataclass(frozen=True)
 class Markers:
     """The texts of one column that were taken for missing, and how often each occurs."""
 
     texts: Counter[str]
     among_labels: bool  # is the rest of the column text, too?
+    named: Counter[str] = field(default_factory=Counter)  # those that mean missing since somebody says so
 
     def __add__(self, other: Markers) -> Markers:
-        return Markers(self.texts + other.texts, self.among_labels or other.among_labels)
+        among_labels = self.among_labels or other.among_labels
+        return Markers(self.texts + other.texts, among_labels, self.named + other.named)
 
 
-def without_markers(frame: pd.DataFrame, markers: frozenset[str] = MISSING) -> tuple[pd.DataFrame, dict[Any, Markers]]:
+def added(parts: Iterable[Mapping[Any, Markers]]) -> dict[Any, Markers]:
+    """What was taken for missing in each column of a table that comes in parts, or in several files."""
+    found: dict[Any, Markers] = {}
+    for part in parts:
+        found |= {name: own + found[name] if name in found else own for name, own in part.items()}
+    return found
+
+
+def without_markers(frame: pd.DataFrame, meanings: Meanings = USUAL) -> tuple[pd.DataFrame, dict[Any, Markers]]:
     """The frame with its markers missing (itself where it has none), and what they were in each column."""
     taken: dict[Any, Markers] = {}
     if not any(is_text(dtype) for dtype in frame.dtypes.unique()):
@@ -62,14 +116,15 @@ def without_markers(frame: pd.DataFrame, markers: frozenset[str] = MISSING) -> t
     for place, (name, dtype) in enumerate(zip(frame.columns, frame.dtypes)):
         if not is_text(dtype):
             continue
-        column = frame.iloc[:, place]
+        column, markers, said = frame.iloc[:, place], meanings.markers(name), meanings.named(name)
         texts = Counter(cell for cell in column if isinstance(cell, str))
         own = Counter({text: n for text, n in texts.items() if text.strip() in markers})
         if own:
             found = frame.copy(deep=False) if found is frame else found
             seen = np.fromiter((not isinstance(cell, str) or cell not in own for cell in column), bool, len(column))
             found.isetitem(place, column.where(seen, None).array)
-            taken[name] = Markers(own, among_labels=len(texts) > len(own))
+            named = Counter({text: n for text, n in own.items() if text.strip() in said})
+            taken[name] = Markers(own, among_labels=len(texts) > len(own), named=named)
     return found, taken
 
 
@@ -84,7 +139,8 @@ def tell_markers(taken: Mapping[Any, Markers], words: Iterable[str] = WORDS) -> 
     labels: Counter[str] = Counter()
     where = []
     for name, own in taken.items():
-        texts = Counter({text: n for text, n in own.texts.items() if own.among_labels and text.strip() in words})
+        may_be = {text: n for text, n in (own.texts - own.named).items() if text.strip() in words}
+        texts = Counter(may_be if own.among_labels else {})
         labels += texts
         where += [name] if texts else []
     if labels:
@@ -92,6 +148,10 @@ def tell_markers(taken: Mapping[Any, Markers], words: Iterable[str] = WORDS) -> 
         cells = counted(sum(labels.values()), "cell")
         what = f"{first_few(labels, 6)} {verb} taken for missing in {cells} of {first_few(where, 10)}"
         warnings.warn(DataWarning(Problem(what, (Remedy.KEEP_LABELS,))), stacklevel=3)
+
+
+def _texts(values: Iterable[Any] | None) -> frozenset[str]:
+    return frozenset(value for value in values or () if isinstance(value, str))
 
 
 def suspects(labels: Iterable[Any]) -> list[str]:

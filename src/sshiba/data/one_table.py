@@ -18,7 +18,7 @@ from .coding import Coding, plain_names
 from .containers import refuse_odd_names
 from .covariates import ENTRY, columns_named, refuse_name
 from .limits import Limits, read_beyond
-from .markers import tell_markers, without_markers
+from .markers import Meanings, Texts, tell_markers, without_markers
 from .refusing import is_constant_text, refusal
 from .spellings import holds_yes_no
 from .types import VIEW_TYPES, Ordinal, View, says_type
@@ -61,7 +61,7 @@ def split_training(frame: pd.DataFrame, option: Mapping[Any, Any] | None, covari
     _check_columns(frame)
     if len(frame) == 0:
         raise ValueError("the table has no rows.")
-    frame, markers = without_markers(frame)
+    frame, markers = without_markers(frame, Meanings(labels=_named_labels(option or {})))
     tell_markers(markers)
     whole, known = frame, columns_named(frame, covariates)
     frame = frame.drop(columns=known)
@@ -94,6 +94,18 @@ def split_training(frame: pd.DataFrame, option: Mapping[Any, Any] | None, covari
         refuse_name(views)
         views[ENTRY] = whole[known]
     return SplitTable(views, types, reasons, plain_names(whole.columns))
+
+
+def _named_labels(option: Mapping[Any, Any]) -> Texts:
+    """The labels that the types of an option as in `split_training` name for columns of a table."""
+    found: dict[Any, frozenset[str]] = {}
+    for name, given in option.items():
+        columns, kind = given if isinstance(given, tuple) and len(given) == 2 else (name, given)
+        if isinstance(kind, View):
+            named = kind.meanings().labels
+            found |= {column: named.of(column) for column in (columns if _is_list(columns) else [columns])}
+            found |= named.of_columns
+    return Texts(of_columns=found)
 
 
 def numbers_at_limits(frame: pd.DataFrame, types: Iterable[Any]) -> pd.DataFrame:
@@ -254,7 +266,10 @@ def split_new(
 ) -> dict[str, Any]:
     """The views of a new table: those of which it has a column; columns it lacks are missing. Covariates as ever."""
     _check_columns(frame)
-    frame, _ = without_markers(frame)
+    labels = {name: types[name].meanings(coding).labels for name, coding in codings.items()}
+    labelled = {name: coding for name, coding in codings.items() if labels[name] != Texts()}
+    learned = {feature: labels[name].of(feature) for name, coding in labelled.items() for feature in coding.features}
+    frame, _ = without_markers(frame, Meanings(labels=Texts(of_columns=learned)))
     known = [column for coding in codings.values() for column in coding.read_columns]
     views: dict[str, Any] = {}
     for name, coding in codings.items():

@@ -38,7 +38,7 @@ from .covariates import (
 )
 from .dask_sources import code_on_workers, learn_on_workers
 from .hints import give_hints, warn_beyond_training
-from .markers import tell_markers
+from .markers import USUAL, Meanings, tell_markers
 from .one_table import SplitTable, is_one_table, split_new, split_training
 from .row_parts import keep_to
 from .schema import Schema
@@ -91,7 +91,8 @@ def read_training(
     check_mapping(split.views)
     given, parts = split.types, parts_named(split.views, named)
     to_read, beside = apart(split.views, parts)
-    tables = _read_tables(to_read, {name: as_view(view, name) for name, view in given.items()}, allow_no_rows=False)
+    said = {name: as_view(view, name) for name, view in given.items()}
+    tables = _read_tables(to_read, said, {name: view.meanings() for name, view in said.items()}, allow_no_rows=False)
     reads = ReadCount() if reads is None else reads
     tables = {name: replace(table, reads=reads) for name, table in tables.items()}
     _check_names(given, tables, "view types are given for")
@@ -276,7 +277,8 @@ def read_new(
     known, groups = schema.covariates, schema.groups
     check_mapping(views)
     rest, beside = apart(views, schema.known_entries)
-    tables = _read_tables(rest, schema.types, allow_no_rows=True) if rest or not beside else {}
+    meanings = {name: view.meanings(schema.codings[name]) for name, view in schema.types.items()}
+    tables = _read_tables(rest, schema.types, meanings, allow_no_rows=True) if rest or not beside else {}
     _check_names(tables, schema.types, "the data hold")
     index, rows = _align_all(tables, beside, training=False)
     data = {}
@@ -311,7 +313,9 @@ def _encode(view: View, table: Table, frame: pd.DataFrame, name: str, coding: Co
     return view.encode(frame, name, coding, dtype)
 
 
-def _read_tables(views: Mapping[str, Any], types: Mapping[str, View], allow_no_rows: bool) -> dict[str, Table]:
+def _read_tables(
+    views: Mapping[str, Any], types: Mapping[str, View], meanings: Mapping[str, Meanings], allow_no_rows: bool
+) -> dict[str, Table]:
     """Tensors come to the host unless they are, by their type or by themselves, columns of numbers."""
     if not views:
         raise ValueError("no views given. Give a dict of name to data: {'measured': X}.")
@@ -323,7 +327,7 @@ def _read_tables(views: Mapping[str, Any], types: Mapping[str, View], allow_no_r
     for name in types:
         if name in given and is_sparse_view(given[name]):
             given[name] = types[name].without_sparse(given[name], name)
-    return {name: read_table(value, name, allow_no_rows) for name, value in given.items()}
+    return {name: read_table(value, name, allow_no_rows, meanings.get(name, USUAL)) for name, value in given.items()}
 
 
 def _check_names(names: Iterable[str], known: Iterable[str], where: str) -> None:

@@ -15,6 +15,7 @@ from ..core.scratch import empty_answer
 from .alignment import align
 from .border import as_views
 from .containers import Table, read_table
+from .markers import AS_GIVEN
 from .rows_at import RowsAt
 from .sources import RowSource
 
@@ -67,7 +68,7 @@ def row_parts(views: Any, max_bytes: int = PART_BYTES) -> Iterator[Any]:
     """
     views = as_views(views)
     parts = views if isinstance(views, Mapping) else {"": views}
-    tables = {name: read_table(part, name, allow_no_rows=True) for name, part in parts.items()}
+    tables = {name: read_table(part, name, True, AS_GIVEN) for name, part in parts.items()}
     index, places = align(tables, training=False)
     for name, at in places.items():
         source = tables[name].source

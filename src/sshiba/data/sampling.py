@@ -15,6 +15,7 @@ from ..core.random import seed_sequence
 from .alignment import align
 from .border import as_views
 from .containers import Table, read_table
+from .markers import AS_GIVEN
 from .row_parts import holds_sources, in_container, keep_to, let_go
 from .rows_at import as_outlined
 
@@ -62,7 +63,7 @@ def draw_sample(views: Any, max_rows: int = MOST_ROWS, max_memory: Any = None, r
     limit = memory_limit(max_memory)
     keep_to(views, limit)
     parts = views if isinstance(views, Mapping) else {"": views}
-    tables = {name: read_table(part, name) for name, part in parts.items()}
+    tables = {name: read_table(part, name, meanings=AS_GIVEN) for name, part in parts.items()}
     index, places = align(tables, training=False)
     room = limit / (COPIES * sum(table.row_bytes for table in tables.values()))
     wanted = min(int(max_rows), max(LEAST_ROWS, int(room)))

@@ -167,15 +167,19 @@ def summarise(table: SparseTable, features: tuple) -> NumberSummary:
     of 1, and free of under- and overflow.
     """
     n, width = table.shape
-    total, largest, n_stored = np.zeros(width), np.zeros(width), np.zeros(width)
-    counts = np.ones(width, dtype=bool)
+    total, n_stored = np.zeros(width), np.zeros(width)
+    least, largest, whole = np.full(width, np.inf), np.full(width, -np.inf), np.ones(width, dtype=bool)
     for _, columns, cells in stored_chunks(table.matrix):
         total += np.bincount(columns, cells, width)
         n_stored += np.bincount(columns, minlength=width)
-        np.maximum.at(largest, columns, np.abs(cells))
-        counts[columns[(cells < 0) | (np.floor(cells) != cells)]] = False
+        np.minimum.at(least, columns, cells)
+        np.maximum.at(largest, columns, cells)
+        whole[columns[np.floor(cells) != cells]] = False
+    implies = n_stored < n
+    least, largest = np.where(implies & (least > 0), 0, least), np.where(implies & (largest < 0), 0, largest)
     mean = total / max(n, 1)
-    unit = np.where(largest > 0, largest, 1.0)
+    size = np.maximum(np.abs(least), np.abs(largest))
+    unit = np.where(size > 0, size, 1.0)
     implied = -mean / unit  # the deviation of a cell that is not stored
     shift, square = (n - n_stored) * implied, (n - n_stored) * implied**2
     for _, columns, cells in stored_chunks(table.matrix):
@@ -184,7 +188,7 @@ def summarise(table: SparseTable, features: tuple) -> NumberSummary:
         square += np.bincount(columns, deviation**2, width)
     shift, square = shift / max(n, 1), square / max(n, 1)
     std = unit * np.sqrt(np.maximum(square - shift**2, 0))
-    return NumberSummary(features, np.full(width, n), mean, unit * shift, std, counts)
+    return NumberSummary(features, np.full(width, n), mean, unit * shift, std, least, largest, whole)
 
 
 def standardise_stored(table: SparseTable, coding: Coding, dtype: Any) -> tuple[CentredSparse, float]:

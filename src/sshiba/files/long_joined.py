@@ -11,13 +11,14 @@ import numpy as np
 import pandas as pd
 
 from ..core.machine import chunk_bytes
+from ..data.markers import added
 from ..data.rows_at import RowsAt
 from ..data.sources import RowSource
 from .file_table import FileTable
 from .joining import check_columns, columns_by_file, names_of_all
 from .long_tables import LongTable
 from .reading_options import LearnedReading, Reading
-from .tables import columns_to_drop
+from .tables import columns_to_drop, tell_taken
 
 PART = 2**24  # bytes of rows, the most that are read at a time
 
@@ -40,6 +41,8 @@ class JoinedTables(LongTable):
     def index(self) -> pd.Index | None:
         """The names of all rows; None where they have none."""
         surveys = [table.survey for table in self.tables]
+        columns = [name for table in self.tables for name in table.columns]
+        tell_taken(added(own.taken for own in surveys), columns, self.how)
         return names_of_all([own.names for own in surveys], [own.n_rows for own in surveys], self.paths)
 
     @property

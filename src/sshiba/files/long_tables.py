@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from importlib.util import find_spec
@@ -14,6 +14,7 @@ import numpy as np
 import pandas as pd
 from pandas.api.types import is_numeric_dtype, is_object_dtype
 
+from ..data.markers import Markers, added
 from ..data.source_formats import parquet_source
 from ..data.sources import Chunks, ChunkSource, RowSource, WatchedFile
 from ..data.wording import the_one
@@ -23,11 +24,12 @@ from .joining import tell_repeated
 from .number_marks import NumberFormat
 from .reading_options import LearnedReading, Reading
 from .spooled import Spool
-from .tables import RawTable, columns_to_drop, joined, make_table, open_text, readable, tell_taken
+from .tables import RawTable, columns_to_drop, make_table, open_text, readable, tell_taken
 from .text_files import Dialect
 
 PART_ROWS = 20_000  # of a text file, the most that are read at a time
 PART_CELLS = 1_000_000
+MOST_LABELS = 10_000  # of a column that are kept while all rows go by
 HOLES = None  # the dtype of a column of which nothing was seen
 
 
@@ -42,6 +44,7 @@ class Survey:
     formats: Mapping[Any, NumberFormat]
     whole: frozenset
     learned: LearnedReading
+    taken: Mapping[Any, Markers]  # the texts of each column that were taken for missing
 
 
 class LongTable:
@@ -94,13 +97,14 @@ class LongTable:
 
     def parts(self) -> Iterator[FileTable]:
         """All rows as the model has learned to read them; rows without names are numbered through."""
-        learned, taken = self.learned, []
+        learned, taken = self.learned, dict[Any, Markers]()
         for _, frame in self._frames(0):
             part = self._part(frame, learned)
             learned = learned or LearnedReading(Reading(), part.dialect, {})
-            taken.append(part.taken)
+            taken = added([taken, part.taken])
             yield part
-        tell_taken(taken, self.how_all)
+        if self.alone:
+            tell_taken(taken, self.columns, self.how)
 
     def parts_of_whole(self, row: int = 0) -> Iterator[tuple[int, FileTable]]:
         """Rows as they are read among all, with the place of the first; from `row` on or before."""
@@ -115,11 +119,6 @@ class LongTable:
 
     def _part(self, frame: pd.DataFrame, learned: LearnedReading | None) -> FileTable:
         return make_table(RawTable(self.path, frame, self._dialect), self.how, learned, self.dropped)
-
-    @property
-    def how_all(self) -> Reading:
-        """As it is said now, and as it was for the model."""
-        return self.how if self.learned is None else joined(self.how, self.learned.how)
 
     @cached_property
     def survey(self) -> Survey:
@@ -137,7 +136,7 @@ class LongTable:
         whole = frozenset(sums.whole - sums.texts)
         if names is not None and self.alone:
             tell_repeated(names)
-        return Survey(sums.n_rows, names, written, sums.outline(names), formats, whole, learned)
+        return Survey(sums.n_rows, names, written, sums.outline(names), formats, whole, learned, sums.taken)
 
     @cached_property
     def first(self) -> FileTable:
@@ -237,13 +236,16 @@ class Sums:
     dialect: Dialect | None = None
     written: dict[Any, Any] = field(default_factory=dict)
     dtypes: dict[Any, Any] = field(default_factory=dict)
+    labels: dict[Any, dict[Any, None]] = field(default_factory=dict)  # of columns of text and of categories
     formats: dict[Any, NumberFormat] = field(default_factory=dict)  # of columns of numbers in text files
     texts: set[Any] = field(default_factory=set)  # columns that hold something else somewhere
     whole: set[Any] = field(default_factory=set)
     seen: set[Any] = field(default_factory=set)  # columns that have any cell
+    taken: Mapping[Any, Markers] = field(default_factory=dict)
 
     def add(self, part: FileTable) -> None:
         self.n_rows += len(part.values)
+        self.taken = added([self.taken, part.taken])
         if not isinstance(part.values.index, pd.RangeIndex):
             self.names = [*(self.names or []), part.values.index]
         self.dialect = self.dialect or part.dialect
@@ -253,6 +255,10 @@ class Sums:
         if part.dialect is not None:  # no cell tells what the others are, but that they have holes
             own |= {name: HOLES for name in part.values if name not in seen}
         _join_dtypes(self.dtypes, own)
+        for name in seen & {name for name, dtype in own.items() if is_object_dtype(dtype) or _is_category(dtype)}:
+            labels = self.labels.setdefault(name, {})
+            if len(labels) <= MOST_LABELS:
+                labels |= dict.fromkeys(_labels(part.values[name]))
         for name in seen:
             if name in part.formats:
                 known = self.formats.get(name)
@@ -274,6 +280,9 @@ class Sums:
         """All columns, each with the dtype that holds it, and no row."""
         dtypes = {name: np.dtype(object) if dtype is HOLES else dtype for name, dtype in self.dtypes.items()}
         dtypes |= dict.fromkeys(self.texts & set(self.formats), np.dtype(object))
+        for name, dtype in dtypes.items():
+            if isinstance(dtype, pd.CategoricalDtype) and dtype.categories is None:
+                dtypes[name] = pd.CategoricalDtype(list(self.labels[name]))
         found = pd.DataFrame({name: pd.Series(dtype=dtype) for name, dtype in dtypes.items()}, columns=list(dtypes))
         return found if names is None else found.set_axis(names[:0])
 
@@ -284,16 +293,27 @@ def _join_dtypes(known: dict[Any, Any], dtypes: Mapping[Any, Any]) -> None:
 
 
 def _common_dtype(one: Any, other: Any) -> Any:
-    """The dtype that holds the cells of both."""
+    """The dtype that holds the cells of both; of different categories one that does not say which they are."""
     if one is HOLES or other is HOLES:
         dtype = other if one is HOLES else one
         return np.dtype(float) if dtype is not HOLES and dtype.kind in "iu" else dtype
     if one == other:
         return one
-    if isinstance(one, pd.CategoricalDtype) or isinstance(other, pd.CategoricalDtype):
+    if _is_category(one) or _is_category(other):
         return pd.CategoricalDtype()
     numbers = all(isinstance(dtype, np.dtype) and dtype.kind in "iuf" for dtype in (one, other))
     return np.result_type(one, other) if numbers else np.dtype(object)
+
+
+def _labels(column: pd.Series) -> Iterable[Any]:
+    """The categories of a column, or its texts."""
+    if _is_category(column.dtype):
+        return column.cat.categories
+    return (cell for cell in column if isinstance(cell, str))
+
+
+def _is_category(dtype: Any) -> bool:
+    return isinstance(dtype, pd.CategoricalDtype)
 
 
 def _join_formats(one: NumberFormat, other: NumberFormat) -> NumberFormat:

@@ -392,7 +392,7 @@ def pack_coding(coding: Coding) -> dict[str, Any]:
         "column_names": [tagged(name) for name in coding.column_names],
         "container": coding.container,
         "dtypes": list(coding.dtypes),
-        "counts": list(coding.counts),
+        "above_zero": list(coding.above_zero),
         "ordered": [
             {
                 "values": [tagged(level) for level in own.values],
@@ -410,7 +410,7 @@ def pack_coding(coding: Coding) -> dict[str, Any]:
 
 def unpack_coding(entry: dict[str, Any], arrays: dict[str, np.ndarray]) -> Coding:
     categories = entry.get("categories")
-    by_column = [len(entry.get(name, ())) for name in ("at_limits", "margins")]
+    by_column = [len(entry.get(name, ())) for name in ("at_limits", "margins", "above_zero")]
     if any(n not in (0, len(entry["features"])) for n in by_column):
         raise ModelFileError("its limits or margins are not those of its columns")
     return Coding(
@@ -420,7 +420,7 @@ def unpack_coding(entry: dict[str, Any], arrays: dict[str, np.ndarray]) -> Codin
         column_names=tuple(untagged(name) for name in entry.get("column_names", [None])),
         container=entry["container"],
         dtypes=tuple(entry["dtypes"]),
-        counts=tuple(entry.get("counts", ())),
+        above_zero=tuple(entry.get("above_zero", ())),
         ordered=tuple(unpack_ordered(own) for own in entry.get("ordered", [])),
         words=tuple(None if pair is None else tuple(pair) for pair in entry.get("words", [])),
         at_limits=tuple(entry.get("at_limits", ())),

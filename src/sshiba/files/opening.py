@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -16,13 +17,15 @@ from ..data.source_formats import parquet_source, path_source, split_inside
 from ..data.sources import RowSource
 from ..data.wording import first_few
 from .file_table import FileTable
-from .formats import ARRAYS, STREAM, TEXTS, FileError, ending_of, needing
+from .formats import ARRAYS, STREAM, TABLES, TEXTS, FileError, ending_of, needing
 from .long_joined import JoinedTables
 from .long_tables import LongTable
 from .reading_options import LearnedReading, Reading
 from .tables import read_together, readable
 from .text_files import file_size
 from .view_files import read_annotated
+
+logger = logging.getLogger("sshiba")
 
 GROWTH = 8  # bytes in memory for each of a text file, while it is read
 LONG = 200 * 2**20 * GROWTH  # bytes in memory, above which answers about rows are written part by part
@@ -91,6 +94,8 @@ def open_data(paths: Sequence[str], how: Reading, learned: LearnedReading | None
     Arrays (.npy, .h5, .hdf5, .zarr) are always FileViews, each named as its file, or as said: NAME=file.
     """
     endings = [ending_of(path) for path in paths]
+    if how.missing and not any(ending in TABLES for ending in endings):
+        logger.warning("--missing is for tables, and does nothing for arrays: set such cells to NaN.")
     if any(ending in ARRAYS for ending in endings):
         if not all(ending in ARRAYS for ending in endings):
             raise FileError(

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, fields
 from typing import Any
 
-from ..data.markers import MISSING
+from ..data.markers import Meanings, Texts
 from .formats import FileError
 from .number_marks import Range
 from .text_files import Dialect
@@ -20,8 +20,8 @@ class Reading:
 
     index: str | None = None  # column with the names of the rows; a first column without a name is taken by itself
     drop: Sequence[str] = ()  # columns to leave out of the model
-    missing: Sequence[str] = ()  # texts that mean missing, besides MISSING
-    not_missing: Sequence[str] = ()  # texts of MISSING that are labels
+    missing: Sequence[str] = ()  # texts that mean missing, besides MISSING, or COLUMN=TEXT
+    not_missing: Sequence[str] = ()  # texts that are labels, or COLUMN=TEXT, though they often mean missing
     normalise_labels: bool = False  # make spellings that differ only in case and blanks one
     dates: str | None = None  # "features" or "leave-out"; None: they are refused
     day_first: bool | None = None  # is 03/04/2020 the third of April? None: found in the dates
@@ -45,10 +45,26 @@ class Reading:
         """As named, or the other one of the thousands mark that was named."""
         return self.decimal or {",": ".", ".": ","}.get(self.thousands or "")
 
-    @property
-    def markers(self) -> frozenset[str]:
-        """The texts that mean missing."""
-        return (MISSING - set(self.not_missing)) | set(self.missing)
+    def meanings(self, columns: Collection[Any], known: Mapping[Any, Collection[Any] | None]) -> Meanings:
+        """What texts mean in a table of these columns; `known` are labels that a model knows."""
+        missing, labels = (said_of(texts, columns) for texts in (self.missing, self.not_missing))
+        learned = {column: set(own) - missing.of(column) for column, own in known.items() if own is not None}
+        return Meanings(missing=missing, labels=labels | Texts.among((), learned))
+
+
+def said_of(texts: Iterable[str], columns: Iterable[Any]) -> Texts:
+    """TEXT, which is said of all columns, or COLUMN=TEXT; where there is no such column, all of it is the text."""
+    by_text = {str(name): name for name in columns}
+    every: set[str] = set()
+    of_columns: dict[Any, frozenset[str]] = {}
+    for text in texts:
+        ends = [place for place, mark in enumerate(text) if mark == "=" and text[:place] in by_text]
+        if ends:
+            column = by_text[text[: ends[-1]]]
+            of_columns[column] = of_columns.get(column, frozenset()) | {text[ends[-1] + 1 :]}
+        else:
+            every.add(text)
+    return Texts(frozenset(every), of_columns)
 
 
 @dataclass(frozen=True)

@@ -5,9 +5,10 @@ from __future__ import annotations
 import logging
 import zlib
 from collections import Counter
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
+from functools import lru_cache
 from pathlib import Path
 from tokenize import TokenError
 from typing import Any
@@ -17,21 +18,22 @@ import numpy as np
 import pandas as pd
 
 from ..data.dates import date_columns, date_orders, features_of_dates
-from ..data.markers import Markers, is_text, tell_markers, without_markers
+from ..data.markers import Markers, added, is_text, tell_markers, without_markers
 from ..data.source_formats import parquet_source
 from ..data.spellings import normalise_labels
-from ..data.wording import did_you_mean, first_few, the_one
+from ..data.wording import counted, did_you_mean, first_few, quoted, the_one
 from .file_table import FileTable
 from .formats import ARRAYS, NO_NAME, STREAM, TEXTS, FileError, ending_of, needing
 from .joining import side_by_side, tell_repeated
 from .number_marks import AmbiguousMarksError, NumberColumn, NumberFormat, read_numbers
-from .reading_options import LearnedReading, Reading
+from .reading_options import LearnedReading, Reading, said_of
 from .text_files import Dialect, TextFile, refuse_title
 from .view_files import read_views
 
 logger = logging.getLogger("sshiba")
 
 HEAD_ROWS = 100  # of a sheet, that tell whether the first is a title
+MOST = 10  # columns of which it is said how many cells are missing by --missing
 
 
 # ------------------------------------------------------------------------------------------------------ reading
@@ -51,7 +53,7 @@ def read_together(paths: Sequence[str], how: Reading, learned: LearnedReading | 
         raise FileError("several files must all be tables: .csv, .tsv, .parquet, .feather or .xlsx.")
     dropped = columns_to_drop(how.drop, [name for part in raw for name in part.frame], paths)
     parts = [make_table(part, how, learned, dropped) for part in raw]
-    tell_taken((part.taken for part in parts), how if learned is None else joined(how, learned.how))
+    tell_taken(added(part.taken for part in parts), [name for part in raw for name in part.frame], how)
     if len(parts) > 1:
         return side_by_side(parts, paths)
     tell_repeated(parts[0].values.index)
@@ -273,14 +275,20 @@ def _meant(
     frame: pd.DataFrame, raw: RawTable, how: Reading, learned: LearnedReading | None
 ) -> tuple[pd.DataFrame, dict[Any, Markers]]:
     """A table that has numbers of its own: markers that are named are missing; and which were found."""
-    frame, taken = without_markers(frame, how.markers)
-    for place, dtype in enumerate(frame.dtypes):
+    meanings = how.meanings(frame, {} if learned is None else learned.levels)
+    frame, taken = without_markers(frame, meanings)
+    for place, (name, dtype) in enumerate(zip(frame, frame.dtypes)):
         if how.not_missing and is_text(dtype):
-            frame.isetitem(place, _labels(frame.iloc[:, place], how).array)
+            frame.isetitem(place, _labels(frame.iloc[:, place], meanings.labels.of(name)).array)
     if raw.sheet is not None:
         frame = _texts_as_numbers(frame, raw.path, how, learned)
-    numbers = _numbers_among(how.missing)
-    return frame.mask(frame.isin(numbers)) if numbers else frame, taken
+    frame, found = frame.copy(deep=False), [taken]
+    for place, name in enumerate(frame):
+        cells, own = _without_numbers(frame.iloc[:, place], meanings.named(name))
+        if own.texts:
+            frame.isetitem(place, cells.array)
+            found.append({name: own})
+    return frame, added(found)
 
 
 def _texts_as_numbers(frame: pd.DataFrame, path: str, how: Reading, learned: LearnedReading | None) -> pd.DataFrame:
@@ -301,8 +309,21 @@ def _texts_as_numbers(frame: pd.DataFrame, path: str, how: Reading, learned: Lea
     return found
 
 
-def _numbers_among(markers: Sequence[str]) -> list[float]:
-    return list(pd.to_numeric(pd.Series(list(markers), dtype=object), errors="coerce").dropna())
+def _without_numbers(cells: pd.Series, named: frozenset[str]) -> tuple[pd.Series, Markers]:
+    """Cells without the numbers that mean missing, and what these were."""
+    numbers = _numbers_among(named)
+    if not numbers:
+        return cells, Markers(Counter(), False)
+    are_named = cells.isin(list(numbers))
+    texts = Counter(numbers[float(number)] for number in cells[are_named])
+    return cells.mask(are_named), Markers(texts, False, texts)
+
+
+@lru_cache
+def _numbers_among(named: frozenset[str]) -> dict[float, str]:
+    """Those of texts that are numbers."""
+    numbers = pd.to_numeric(pd.Series({text: text for text in named}, dtype=object), errors="coerce").dropna()
+    return {float(number): str(text) for text, number in numbers.items()}
 
 
 def _understood(
@@ -313,22 +334,25 @@ def _understood(
     index, texts = texts.index, texts.reset_index(drop=True)  # names of rows may repeat
     levels = learned.levels if learned is not None else {}
     usual = learned.dialect.decimal if learned is not None and learned.dialect is not None else None
-    seen = {name: texts[name].where(~texts[name].str.strip().isin(how.markers)) for name in texts}
+    meanings = how.meanings(texts, levels)
+    seen = {name: texts[name].where(~texts[name].str.strip().isin(meanings.markers(name))) for name in texts}
     read, decimal = _read_numbers(seen, raw.path, raw.dialect.separator, usual, how, learned)
-    columns = {}
-    markers_as_numbers = _numbers_among(how.missing)
+    columns, found = {}, []
     for name, column in seen.items():
         if name in read:
             cells = read[name][0].reindex(column.index) if column.isna().any() else read[name][0]
-            columns[name] = cells.mask(cells.isin(markers_as_numbers)) if markers_as_numbers else cells
+            columns[name], markers = _without_numbers(cells, meanings.named(name))
+            found += [{name: markers}] if markers.texts else []
         else:
             own = levels.get(name)
-            columns[name] = _known_labels(column, own) if own else _labels(column, how)
+            columns[name] = _known_labels(column, own) if own else _labels(column, meanings.labels.of(name))
     marked = {name: Counter(texts[name][column.isna() & (texts[name] != "")]) for name, column in seen.items()}
-    taken = {name: Markers(own, name not in read) for name, own in marked.items() if own}
+    for name, texts_of in marked.items():
+        named = Counter({text: n for text, n in texts_of.items() if text.strip() in meanings.named(name)})
+        found += [{name: Markers(texts_of, name not in read, named)}] if texts_of else []
     values = pd.DataFrame({place: column.array for place, column in enumerate(columns.values())}, index=index)
     values.columns = texts.columns
-    return values, {name: form for name, (_, form) in read.items()}, decimal, taken
+    return values, {name: form for name, (_, form) in read.items()}, decimal, added(found)
 
 
 def _read_numbers(
@@ -357,18 +381,36 @@ def _read_numbers(
         raise FileError(f"{words} Say --thousands {mark!r} or --decimal {mark!r}.") from None
 
 
-def tell_taken(parts: Iterable[Mapping[Any, Markers]], how: Reading) -> None:
-    """What was taken for missing. Files write NA and null for it; only None may well be a label, unless it is named."""
-    taken: dict[Any, Markers] = {}
-    for part in parts:
-        taken |= {name: own + taken[name] if name in taken else own for name, own in part.items()}
-    tell_markers(taken, {"None"} - set(how.missing))
+def tell_taken(taken: Mapping[Any, Markers], columns: Sequence[Any], how: Reading) -> None:
+    """What was taken for missing: by markers that are named, how many cells; of the others, which may well be labels,
+    only None, since files write NA and null for it. A marker that is named now and in no cell may be misspelt.
+    """
+    tell_markers(taken, {"None"})
+    named = {name: taken[name].named for name in dict.fromkeys(columns) if name in taken and taken[name].named}
+    cells = [f"{counted(own.total(), 'cell')} of {quoted(name)}" for name, own in named.items()]
+    if cells:
+        more = f" and {counted(len(cells) - MOST, 'more column')}" if len(cells) > MOST else ""
+        logger.warning("missing by --missing: %s%s", ", ".join(cells[:MOST]), more)
+    said = said_of(how.missing, columns)
+    asked: list[tuple[Any, str]] = [(None, text) for text in sorted(said.everywhere)]
+    asked += [(column, text) for column, texts in said.of_columns.items() for text in sorted(texts)]
+    used = {name: {_plain(text) for text in own} for name, own in named.items()}
+    idle = [(own, text) for own, text in asked if not any(_plain(text) in used[n] for n in used if own in (None, n))]
+    if idle:
+        cells = [f"no cell{'' if own is None else f' of {quoted(own)}'} is {quoted(text)}" for own, text in idle]
+        meant = did_you_mean([text.partition("=")[0] for own, text in idle if own is None and "=" in text], columns)
+        logger.warning("--missing: %s.%s", ", ".join(cells), meant)
 
 
-def _labels(column: pd.Series, how: Reading) -> pd.Series:
-    """Text; declared categories where markers are labels."""
+def _plain(text: str) -> float | str:
+    """The same for texts that say the same number."""
+    return next(iter(_numbers_among(frozenset({text}))), text.strip())
+
+
+def _labels(column: pd.Series, named: Collection[str]) -> pd.Series:
+    """Text; declared categories where texts that are named as labels, though they often mean missing, are among it."""
     labels = column.astype(object).where(column.notna(), None)
-    return labels.astype("category") if labels.isin(list(how.not_missing)).any() else labels
+    return labels.astype("category") if labels.isin(list(named)).any() else labels
 
 
 def _known_labels(column: pd.Series, levels: tuple) -> pd.Series:

@@ -54,7 +54,8 @@ def view_frame(fit: Fitted, views: Any, view: str, places: Any = None, index: pd
         raise ValueError("rows that are not in memory cannot be drawn: give some of them.")
     if view not in given:
         raise ValueError(f"views= has no view {view!r}; it has {list(given)}.")
-    table, coding = read_table(on_host(given[view]), view), fit.schema.codings[view]
+    coding = fit.schema.codings[view]
+    table = read_table(on_host(given[view]), view, meanings=fit.schema.types[view].meanings(coding))
     columns = np.arange(len(coding.features)) if places is None else np.asarray(places, dtype=int)
     if table.sparse is not None:
         stored = table.sparse

@@ -11,6 +11,8 @@ import numpy as np
 import pandas as pd
 
 from ..advice import DataError, DataTypeError, Problem, Remedy
+from ..coding import Coding
+from ..markers import Meanings, Texts
 from ..wording import counted, first_few, quoted
 from .view import View
 
@@ -20,6 +22,19 @@ class LabelledView(View):
     """A view whose cells are labels; `unseen` says what one is that training never saw: "missing" or an "error"."""
 
     unseen: str = "missing"
+
+    @property
+    def named_labels(self) -> Texts:
+        """The texts that its options name as labels."""
+        return Texts()
+
+    def meanings(self, coding: Coding | None = None) -> Meanings:
+        """A text is a label where an option names it as one, or the coding has learned it as one."""
+        learned = Texts()
+        if coding is not None:
+            texts = {feature: coding.texts_of(place) for place, feature in enumerate(coding.features)}
+            learned = Texts.among(coding.levels, texts)
+        return Meanings(labels=self.named_labels | learned)
 
     def with_unseen(self, unseen: str) -> View:
         return replace(self, unseen=unseen)

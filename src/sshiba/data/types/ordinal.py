@@ -17,6 +17,7 @@ from ..cells import column_kind
 from ..coding import Coding, plain_names, unit_coding
 from ..learned import LabelSummary, LevelSummary
 from ..levels import Levels, first_places
+from ..markers import Texts
 from ..wording import counted, did_you_mean, first_few, quoted
 from .labelled import LabelledView, factorise
 
@@ -37,7 +38,7 @@ class Ordinal(LabelledView):
         As in `Real`; the weight may be above 1.
     levels : sequence, or mapping of column to sequence, optional
         The levels from the lowest to the highest. Numbers and ordered pandas categories have an order of their own;
-        text needs this.
+        text needs this. A text that is named is a level, also one that otherwise means missing, such as "None".
     noise : "feature" or "view"
         One noise precision per column, or one for the view. That of a column of two levels, or fewer, is 1, the unit
         of x, and so is that of a view that has no others.
@@ -65,6 +66,12 @@ class Ordinal(LabelledView):
     @property
     def noise_model(self) -> float | str:
         return self.noise
+
+    @property
+    def named_labels(self) -> Texts:
+        if isinstance(self.levels, dict):
+            return Texts.among((), {column: own for column, own in self.levels.items() if isinstance(own, tuple)})
+        return Texts.among(self.levels if isinstance(self.levels, tuple) else ())
 
     def held_noise(self, coding: Coding) -> np.ndarray | None:
         """Two levels have one threshold, which tells nothing about the scale of x."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -16,7 +16,7 @@ from ...core.streamed import join_views
 from ..advice import DataError, Problem, Remedy
 from ..cells import TEXT_IN_NEW_ROWS, TEXT_IN_TRAINING, observed_mask, read_numbers, refuse_cells, standardise
 from ..coding import Coding, plain_names
-from ..far_off import OFTEN, FarOff, far_off
+from ..far_off import FarOff, far_off
 from ..learned import NumberSummary
 from ..limits import Edges, Limits, as_intervals, beyond, check_limits, count, plain_limits, read_beyond, read_measured
 from ..margin_choice import (
@@ -40,6 +40,7 @@ LARGEST = 1e303  # still leaves room for sums of a hundred thousand
 FARTHEST = 1e30  # deviations; float32 still holds them
 MOST_CELLS = 2_000_000  # that are looked at for advice
 WORTH_SAYING = 0.1  # nats a cell by which a column is likelier on another scale
+FEW_COUNTS = 20  # the largest of whole numbers that are taken for counts, though none of them is 0
 SMALLEST_SCALE = 1e-6  # of the typical feature, below which unscaled ones drown
 
 
@@ -137,12 +138,13 @@ class Real(View):
         return self.limits if isinstance(self.limits, dict) else {}
 
     def outliers(self, frame: pd.DataFrame, name: str, coding: Coding) -> Mapping[int, FarOff]:
-        """With a margin only values that repeat; a limit is none."""
-        limits = self.limits_of(coding.read_columns)
+        """Of each column on the scale of its margin, where it has one; a limit is none."""
+        limits, asked = self.limits_of(coding.read_columns), asked_margins(self.margin, coding.features)
+        values = read_numbers(self.features_of(frame, name), name, ())
         return {
-            place: replace(own, may_be_skewed=self.margin is None)
-            for place, own in far_off(read_numbers(self.features_of(frame, name), name, ())).items()
-            if (self.margin is None or own.n >= OFTEN) and not set(own.values) & set(limits.pairs[place])
+            place: replace(own, may_be_skewed=asked[place] is None)
+            for place, own in far_off(values, coding.margins).items()
+            if not set(own.values) & set(limits.pairs[place])
         }
 
     @classmethod
@@ -215,14 +217,28 @@ class Real(View):
                     "Use scale=True, or drop them."
                 )
         variance = np.where(constant, 1.0, (std / scale) ** 2)
-        counts = tuple(learned.counts.tolist())
-        coding = Coding(learned.features, learned.n, centre=mean, scale=scale, variance=variance, counts=counts)
+        limits = self.limits_of((*learned.features, *learned.beside))
+        above_zero = tuple(self._above_zero(learned, limits))
+        coding = Coding(learned.features, learned.n, centre=mean, scale=scale, variance=variance, above_zero=above_zero)
         at_limits: tuple = ()
         if learned.at_limits is not None and learned.past_limits is not None:
-            limits = self.limits_of((*learned.features, *learned.beside))
             limits.warn_odd(name, learned.at_limits, learned.past_limits)
             at_limits = tuple(learned.at_limits.sum(axis=0).tolist())
         return replace(coding, at_limits=at_limits if any(at_limits) else (), beside=learned.beside)
+
+    def _above_zero(self, learned: NumberSummary, limits: Limits) -> Iterator[str | None]:
+        """As `Coding.above_zero`; None where values lie below 0, or, at a limit of 0, may do so."""
+        asked = asked_margins(self.margin, learned.features)
+        columns = zip(asked, limits.limited, learned.least, learned.largest, learned.whole)
+        for margin, limited, least, largest, whole in columns:
+            if least < 0 or (least == 0 and limited):
+                yield None
+            elif whole and not limited and (least == 0 or largest <= FEW_COUNTS):
+                yield "count"
+            elif least == 0:
+                yield "normal"
+            else:
+                yield "auto" if margin is None else "log"
 
     def encode(self, frame: pd.DataFrame, name: str, coding: Coding, dtype: Any) -> CodedView:
         features = self.features_of(frame, name)

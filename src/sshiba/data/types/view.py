@@ -17,6 +17,7 @@ from ..advice import DataTypeError, Problem, Remedy
 from ..coding import Coding
 from ..far_off import FarOff
 from ..limits import Limits
+from ..markers import USUAL, Meanings
 from ..sparse_tables import SparseTable
 from ..twins import TwinOptions
 
@@ -75,6 +76,10 @@ class View(ABC):
     def outliers(self, frame: pd.DataFrame, name: str, coding: Coding) -> Mapping[int, FarOff]:
         """Place of a feature -> cells that look as if they meant missing, or may ruin a fit; none by default."""
         return {}
+
+    def meanings(self, coding: Coding | None = None) -> Meanings:
+        """What texts mean in its columns."""
+        return USUAL
 
     @classmethod
     @abstractmethod
