@@ -286,13 +286,15 @@ def test_the_precision_is_chosen_on_hidden_cells(monkeypatch: pytest.MonkeyPatch
 
 def test_the_command_names_the_view_and_its_kernel() -> None:
     table = pd.DataFrame(np.hstack([X, Y]), columns=list("abcde"))
-    model = Fitting(view=["inputs=a,b,c:real"], kernel=["inputs=rbf"]).model(table)
+    model = Fitting(view=["inputs=a,b,c:real"], kernel=["inputs=rbf"]).model(table, {})
     assert model.views == {"inputs": (["a", "b", "c"], Real(kernel="rbf"))}
-    assert Fitting(kernel=["numeric=rbf"]).model(table).views == {"numeric": Real(kernel="rbf")}
-    assert Fitting(kernel=["x=rbf"], margin=["log"]).model({"x": X}).views == {"x": Real(kernel="rbf", margin="log")}
+    assert Fitting(kernel=["numeric=rbf"]).model(table, {}).views == {"numeric": Real(kernel="rbf")}
+    assert Fitting(kernel=["x=rbf"], margin=["log"]).model({"x": X}, {}).views == {
+        "x": Real(kernel="rbf", margin="log")
+    }
     for text, said in (("rbf", "write VIEW=KERNEL"), ("inputs=rfb", "write VIEW=KERNEL"), ("z=rbf", "no view 'z'")):
         with pytest.raises(ValueError, match=said):
-            Fitting(kernel=[text]).model(table)
+            Fitting(kernel=[text]).model(table, {})
 
 
 @pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
