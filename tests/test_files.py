@@ -559,6 +559,19 @@ def test_what_means_missing_in_one_column_is_a_value_in_others(
         assert set(filled["place"]) == {"Rome", "Oslo"}
 
 
+def test_columns_that_are_nearly_empty_are_named_when_they_are_filled(tmp_path: Path) -> None:
+    frame = numbers(60)
+    frame.loc[5:, "a"], frame.loc[6:, "b"] = np.nan, np.nan
+    frame.loc[3, "c"] = np.nan
+    frame.to_csv(tmp_path / "t.csv", index=False)
+    said = done("impute", tmp_path / "t.csv", "--components", 2, "-o", tmp_path / "o.csv").stderr
+    assert "\n'a': 5 cells measured, 55 filled. --drop leaves out what so few cells tell.\n" in said
+    numbers(60).to_csv(tmp_path / "full.csv", index=False)
+    done("fit", tmp_path / "full.csv", "--components", 2, "-o", tmp_path / "m")
+    said = done("impute", tmp_path / "t.csv", "--model", tmp_path / "m", "-o", tmp_path / "o.csv", "--force").stderr
+    assert "measured" not in said  # its model knows more of them
+
+
 def test_a_column_with_a_decimal_comma_has_numbers_that_mean_missing(tmp_path: Path) -> None:
     wards().to_csv(tmp_path / "t.csv", sep=";", decimal=",", index=False)
     for text in ("crea=69", "crea=69.0", "crea=69,0"):

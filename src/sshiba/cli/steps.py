@@ -35,6 +35,7 @@ from .parts import RowsBar, say_long
 from .terminal import Expectation, errors, print_scales, say
 
 MEMORY = 3  # times the numbers themselves
+FEW = 0.1  # of the cells of a column that is filled: so few are measured that it is said
 
 
 # ------------------------------------------------------------------------------------------------------ reading
@@ -206,7 +207,7 @@ def impute_tables(
         write(given.deviations(deviations), targets.std, given.dialect, given.sheet)
     for end, path in targets.bounds.items():
         write(given.filled(bounds[end])[0], path, given.dialect, given.sheet)
-    tally = Tally()
+    tally = Tally(own_fit=model is None)
     tally.add_table(given, filled, rounded)
     tally.say()
     return used
@@ -216,14 +217,21 @@ def impute_tables(
 class Tally:
     """What was filled, and what was not."""
 
+    own_fit: bool = True  # by a model that was fitted to the same cells?
     cells: int = 0
     filled: int = 0
     left: Counter[Any] = field(default_factory=Counter)  # column or view -> its cells that stay empty
     rounded: dict[Any, None] = field(default_factory=dict)  # columns of whole numbers
+    measured: Counter[Any] = field(default_factory=Counter)  # column of a table -> its cells that were there
+    new: Counter[Any] = field(default_factory=Counter)  # and those that were filled
 
     def add_table(self, table: FileTable, found: pd.DataFrame, rounded: Sequence[Any]) -> None:
         self.cells += table.own.size
-        self.filled += sum(int(table.changed(name, found).sum()) for name in table.own)
+        for name, own in table.own.items():
+            changed, holes = table.changed(name, found), own.isna().to_numpy()
+            self.filled += int(changed.sum())
+            self.measured[name] += int((~holes).sum())
+            self.new[name] += int((changed & holes).sum())
         self.left.update(table.gaps_left(found))
         self.rounded |= dict.fromkeys(rounded)
 
@@ -238,6 +246,13 @@ class Tally:
         n_left = self.left.total()
         gaps = f" {counted(n_left, 'gap')} {'stays' if n_left == 1 else 'stay'}, in {first_few(self.left, 10)}."
         say(f"Filled {self.filled:,} of {self.cells:,} cells.{gaps if n_left else ''}")
+        total = self.measured + self.new
+        few = [name for name in self.new if self.own_fit and self.measured[name] < FEW * total[name]]
+        if few:
+            sizes = [(name, counted(self.measured[name], "cell"), self.new[name]) for name in few[:5]]
+            cells = "; ".join(f"{quoted(name)}: {measured} measured, {new:,} filled" for name, measured, new in sizes)
+            more = f"; and {counted(len(few) - 5, 'more column')}" if len(few) > 5 else ""
+            say(f"{cells}{more}. --drop leaves out what so few cells tell.")
         if self.rounded:
             say(f"Rounded, since the others are whole numbers: {first_few(self.rounded, 10)}.")
 
@@ -263,7 +278,7 @@ def impute_long(
     else:
         used = model or fitted(long.source(), fitting, files_of(long))
     long = long.read_as(learned_reading(used))
-    tally = Tally()
+    tally = Tally(own_fit=model is None)
     dialect = dialect_of(long)
     with RowsBar("filling", n_rows) as bar, ExitStack() as files:
         add, add_std = (files.enter_context(growing(path, dialect)) for path in (targets.out, targets.std))
