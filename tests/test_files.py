@@ -464,9 +464,9 @@ def test_new_rows_may_lie_in_several_files(ward: Path) -> None:
 
 
 def test_other_options_beside_resume_are_refused(ward: Path) -> None:
-    said = sshiba("fit", ward / "t.csv", "--resume", ward / "m.sshiba", "--components", 9, "--seed", 3)
+    said = sshiba("fit", ward / "t.csv", "--resume", ward / "m.sshiba", "--levels", "ward=a,b", "--seed", 3)
     assert said.exit_code == 2
-    assert "leave out --components, --seed." in said.stderr
+    assert "leave out --levels, --seed." in said.stderr
 
 
 def test_a_limit_of_time_is_no_failure(tmp_path: Path, ward: Path) -> None:

@@ -128,7 +128,7 @@ def fit(
             raise ValueError("say where the model goes: -o model.sshiba.")
         if resume is not None and (
             others := given_options(
-                *("view", "limits", "margin", "kernel", "covariate", "groups"),
+                *("view", "levels", "limits", "margin", "kernel", "covariate", "groups"),
                 *("components", "keep", "restarts", "seed"),
             )
         ):
