@@ -196,7 +196,7 @@ def test_a_forked_process_starts_threads_of_its_own() -> None:
 @pytest.mark.parametrize("n_classes", [2, 3, 5])
 def test_sums_over_rows_of_classes_do_not_depend_on_threads(n_classes: int) -> None:
     if compiled() is None:
-        pytest.skip("numba is not installed: pip install 'sshiba[fast]'")
+        pytest.skip("numba is not installed: pip install '.[fast]'")
     rng = np.random.default_rng(0)
     x, y = rng.standard_normal((2, 12_345, n_classes))
     given = rng.integers(n_classes, size=len(x)), x, y, 0.7 * np.eye(n_classes)[None] + 0.05
