@@ -187,6 +187,17 @@ def test_argmax_probabilities_with_unequal_spread() -> None:
     )
 
 
+@pytest.mark.parametrize(("n_classes", "n"), [(2, 9), (3, 2), (5, 40)])
+def test_rows_of_a_class_start_alike(n_classes: int, n: int) -> None:
+    """One row of each class is inferred; others are to the last bit as if they had been, too."""
+    target = np.random.default_rng(0).integers(0, n_classes, n)
+    likelihood, tau = MultinomialProbit(), np.ones(1)
+    y = likelihood.start_y(target, np.zeros((n, n_classes)))
+    alike, each = likelihood.start_x(target, y, tau, None), likelihood.infer_x(target, y, tau, None)
+    for name in ("mean", "second", "bound"):
+        np.testing.assert_array_equal(getattr(alike, name), getattr(each, name))
+
+
 def test_categorical_second_moment_and_bound() -> None:
     """E|x|² against draws; and, q(x) being exact, the local bound at its own y is log p(t)."""
     rng = np.random.default_rng(0)

@@ -17,7 +17,7 @@ the mean of the copies, which is what z sees, has the variance Var(x)/w.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
 from math import log, pi
@@ -59,20 +59,25 @@ def update_x(block: Block, x: LocalX, z: Array, messages: Messages) -> LocalX:
 
 def update_view_x(rows: RowView, xi: Array | None, y: Array, message: Message) -> LatentX:
     """q(x) of one view at y = <z><w> + <b>."""
+    return _view_x(message.likelihood.infer_x, rows, xi, y, message)
+
+
+def _view_x(infer: Callable[..., XUpdate], rows: RowView, xi: Array | None, y: Array, message: Message) -> LatentX:
+    """q(x) of one view by `infer` of its likelihood."""
     if not rows.present:
         nothing = zeros(y.shape, y)
         return LatentX(nothing, nothing[0, :], nothing[0, 0], xi)
     if message.likelihood.whole_rows and rows.seen_rows is not None:
-        return infer_seen_rows(rows, rows.seen_rows, y, message)
-    found = message.likelihood.infer_x(rows.target, y, message.tau, xi)
+        return infer_seen_rows(infer, rows, rows.seen_rows, y, message)
+    found = infer(rows.target, y, message.tau, xi)
     return leave_out_holes(rows, found) if rows.holes is None else fill_holes(rows, found, y, message.tau)
 
 
-def infer_seen_rows(rows: RowView, seen: Array, y: Array, message: Message) -> LatentX:
+def infer_seen_rows(infer: Callable[..., XUpdate], rows: RowView, seen: Array, y: Array, message: Message) -> LatentX:
     """q(x) of a view whose rows are seen or missing as a whole: only of those that are seen."""
     xp = array_namespace(y)
     target, seen_y = xp.take(rows.target, seen, axis=0), xp.take(y, seen, axis=0)
-    found = message.likelihood.infer_x(target, seen_y, message.tau, None)
+    found = infer(target, seen_y, message.tau, None)
     return LatentX(place_rows(found.mean, seen, y.shape[0]), xp.sum(found.second, axis=0), xp.sum(found.bound))
 
 
@@ -113,7 +118,7 @@ def start_x(block: Block, messages: Messages) -> LocalX:
         xp = array_namespace(message.loading)
         y = message.likelihood.start_y(rows.target, zeros((block.n, message.w_mean.shape[0]), message.loading))
         y = y if rows.holes is None else xp.where(rows.holes, 0.0, y)
-        new.append(update_view_x(rows, None, y, message))
+        new.append(_view_x(message.likelihood.start_x, rows, None, y, message))
     return tuple(new)
 
 

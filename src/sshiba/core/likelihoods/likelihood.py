@@ -169,6 +169,10 @@ class Likelihood(ABC):
         """The predictor of a model that already knows the target; `zeros` is of its shape, (n, D)."""
         return zeros
 
+    def start_x(self, target: Array, y: Array, tau: Array, xi: Array | None) -> XUpdate:
+        """q(x) at the predictor of `start_y`, as `infer_x`."""
+        return self.infer_x(target, y, tau, xi)
+
     @abstractmethod
     def predict(self, x: PredictiveX) -> tuple[Array, Array]:
         """Values, (n, `n_values`): means or probabilities; and standard deviations, (n, D)."""

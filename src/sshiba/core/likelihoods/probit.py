@@ -7,7 +7,7 @@ from math import log, pi
 
 import numpy as np
 
-from ..arrays import arange, array_namespace, eye
+from ..arrays import arange, array_namespace, eye, zeros
 from ..state import Array
 from .likelihood import CONFIDENT, SMALLEST, Likelihood, PredictiveX, RowCells, RowUpdate, XUpdate
 from .probit_integrals import class_probabilities, compiled, few_class_probabilities, log_xi_and_step
@@ -66,6 +66,15 @@ class MultinomialProbit(Likelihood):
         xp, n_classes = array_namespace(zeros), zeros.shape[1]
         is_true = arange(n_classes, zeros)[None, :] == target[:, None]
         return CONFIDENT * (xp.astype(is_true, zeros.dtype) - 1 / n_classes)
+
+    def start_x(self, target: Array, y: Array, tau: Array, xi: Array | None) -> XUpdate:
+        """All rows of a class start alike: it is enough to infer one of each."""
+        n, n_classes = y.shape
+        if n <= n_classes:
+            return self.infer_x(target, y, tau, xi)
+        xp, classes = array_namespace(y), arange(n_classes, y)
+        alike = self.infer_x(classes, self.start_y(classes, zeros((n_classes, n_classes), y)), tau, xi)
+        return XUpdate(*(xp.take(v, target, axis=0) for v in (alike.mean, alike.second, alike.bound)))
 
     def predict(self, x: PredictiveX) -> tuple[Array, Array]:
         """Class probabilities and the standard deviations of their indicators."""
