@@ -13,7 +13,7 @@ from sshiba import SSHIBA
 from sshiba.data.reading import read_training
 from sshiba.data.schema import Schema
 from sshiba.datasets import load_yeast
-from sshiba.fitted import training
+from sshiba.fitted import search
 from sshiba.fitted.search import MOST_OPERATIONS
 
 
@@ -66,14 +66,14 @@ def patients() -> pd.DataFrame:
 def without_search() -> Iterator[None]:
     """All data count as large: the search is six fits before the one that is asked for, and few tests are about it."""
     with pytest.MonkeyPatch.context() as patched:
-        patched.setattr(training, "MOST_OPERATIONS", 0.0)
+        patched.setattr(search, "MOST_OPERATIONS", 0.0)
         yield
 
 
 @pytest.fixture
 def with_search(monkeypatch: pytest.MonkeyPatch) -> None:
     """The search as users have it. (Commands in a process of their own have it anyway.)"""
-    monkeypatch.setattr(training, "MOST_OPERATIONS", MOST_OPERATIONS)
+    monkeypatch.setattr(search, "MOST_OPERATIONS", MOST_OPERATIONS)
 
 
 @pytest.fixture(scope="module")

@@ -10,6 +10,7 @@ from sshiba import SSHIBA, Binary, Candidate, Categorical, Priors, Real, load
 from sshiba.core.coded import CodedView
 from sshiba.core.likelihoods import Gaussian, Logistic, MultinomialProbit, Threshold
 from sshiba.core.spec import ModelSpec
+from sshiba.core.work import n_operations
 from sshiba.data.reading import read_training
 from sshiba.evaluate.metrics import binary_log_likelihood, class_log_likelihood, rmse
 from sshiba.fitted import hidden_cells, search, short_fits, training
@@ -123,10 +124,38 @@ def test_the_same_seed_finds_the_same() -> None:
 
 
 def test_large_data_are_not_searched_unless_asked(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(training, "MOST_OPERATIONS", 1)
+    monkeypatch.setattr(search, "MOST_OPERATIONS", 1)
     assert SSHIBA(4, random_state=0, max_iter=20).fit(mixed()).search_ is None
     several = [Candidate(), Candidate(ALL_PRIORS, "all")]
     assert len(SSHIBA(4, search=several, random_state=0, max_iter=20).fit(mixed()).search_) == 2
+
+
+def test_many_rows_with_gaps_are_searched_in_part(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Rows with a covariance each: as many of them as a search can afford; the fit itself may have more factors."""
+    rng = np.random.default_rng(0)
+    x = rng.standard_normal((1500, 6)) @ rng.standard_normal((6, 12)) + rng.standard_normal((1500, 12))
+    x[rng.random(x.shape) < 0.1] = np.nan
+    data, spec = spec_of({"x": x})
+    monkeypatch.setattr(search, "MOST_OPERATIONS", 1.0)
+    monkeypatch.setattr(search, "PART_COMPONENTS", 7)
+    monkeypatch.setattr(search, "PART_OPERATIONS", 0.4 * n_operations(data, spec, 7) + 1)
+    (part,), n_components = search.affordable(data, spec, 10, np.random.SeedSequence(0))
+    assert (part.n_rows, n_components) == (600, 7)
+    shown = {row.tobytes() for row in np.where(data[0].observed, data[0].target, np.nan)}
+    assert all(row.tobytes() in shown for row in np.where(part.observed, part.target, np.nan))
+
+    fits = [SSHIBA(10, keep=keep, random_state=0, max_iter=40).fit({"x": x}) for keep in (None, "all")]
+    assert len(fits[0].search_) == 2
+    assert fits[0].search_["n_components"].max() == 7
+    assert fits[1].n_components_ == 10
+
+    monkeypatch.setattr(search, "PART_OPERATIONS", np.inf)
+    assert search.affordable(data, spec, 10, np.random.SeedSequence(0))[0][0].n_rows == 750  # no more than half
+    monkeypatch.setattr(search, "PART_OPERATIONS", 0.3 * n_operations(data, spec, 7))
+    assert search.affordable(data, spec, 10, np.random.SeedSequence(0)) is None  # 450: too few to judge by
+    monkeypatch.setattr(search, "PART_OPERATIONS", np.inf)
+    complete, spec = spec_of({"x": np.nan_to_num(x)})
+    assert search.affordable(complete, spec, 10, np.random.SeedSequence(0)) is None
 
 
 def test_features_that_are_selected_are_to_be_read() -> None:

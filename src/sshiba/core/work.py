@@ -16,10 +16,19 @@ PER_CELL, PER_CLASS = 3, 6  # times K² for a latent cell of a row with its own 
 
 def n_operations(data: Sequence[CodedView], spec: ModelSpec, n_components: int) -> float:
     """All of a sweep over these data."""
-    n_rows = len(data[0].target)
-    n_masks, k = sum(view.observed.shape[1] for view in data if view.observed is not None), n_components + spec.n_known
-    labels = label_operations(n_rows, spec, k) if n_masks > FEW_MASKS else 0.0
-    return product_operations(n_rows, spec, n_masks, k) + labels
+    n_rows, k = len(data[0].target), n_components + spec.n_known
+    labels = label_operations(n_rows, spec, k) if has_own_covariances(data) else 0.0
+    return product_operations(n_rows, spec, count_masks(data), k) + labels
+
+
+def count_masks(data: Sequence[CodedView]) -> int:
+    """Columns of masks: one for a view whose rows are seen or missing as a whole, one for each feature otherwise."""
+    return sum(view.observed.shape[1] for view in data if view.observed is not None)
+
+
+def has_own_covariances(data: Sequence[CodedView]) -> bool:
+    """Are there so many gaps that z of each row has a covariance of its own?"""
+    return count_masks(data) > FEW_MASKS
 
 
 def product_operations(n_rows: int, spec: ModelSpec, n_masks: int, n_factors: int) -> float:

@@ -8,6 +8,7 @@ than chance: by part of the standard error of the difference, in which a row is 
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
@@ -16,9 +17,12 @@ import numpy as np
 from ..core.coded import CodedView
 from ..core.spec import ModelSpec, Priors, ViewSpec
 from ..core.state import Posterior
+from ..core.work import has_own_covariances, n_operations
 from .candidates import FEWEST, Candidate
 from .hidden_cells import (
+    ENOUGH_TESTED,
     LEAST_HIDDEN,
+    TEST_SHARE,
     AddTwins,
     Fold,
     Losses,
@@ -32,12 +36,35 @@ from .hidden_cells import (
 )
 from .short_fits import OutOfTimeError, ShortFits
 
+logger = logging.getLogger("sshiba")
+
 SEARCH_SHARE = 0.5  # of the time of the fit
 MARGIN = 0.002  # nats a cell by which a candidate with more factors must be better
 SURE, SURE_OF_ANY = 0.25, 3.0  # standard errors of the difference, the same; where the other has no factor at all
 CLEAR = 3.0  # standard errors by which a candidate that is worse than another so far is not tried on the next fold
 TIE = 0.001  # nats a cell by which one with no more factors must be better
-MOST_OPERATIONS = 2.5e8  # of a sweep, some 60 milliseconds: beyond it there is no search unless it is asked for
+MOST_OPERATIONS = 2.5e8  # of a sweep, some 60 milliseconds: more are not computed in a search unless it is asked for
+PART_OPERATIONS, PART_COMPONENTS = 4e8, 40  # of a sweep, and factors, of a search in a part of the rows
+MOST_PART = 0.5  # of the rows, so that such a search takes less time than the fit
+
+
+def affordable(
+    data: Sequence[CodedView], spec: ModelSpec, n_components: int, seed: np.random.SeedSequence
+) -> tuple[list[CodedView], int] | None:
+    """The rows, and how many factors, that a search can afford; None where it cannot.
+
+    Where gaps give each row a covariance of its own that is a part of the rows, drawn at random, and fewer factors. It
+    must leave enough rows to judge by.
+    """
+    if n_operations(data, spec, n_components) <= MOST_OPERATIONS:
+        return list(data), n_components
+    fewer, n_rows = min(n_components, PART_COMPONENTS), len(data[0].target)
+    n_part = int(n_rows * min(MOST_PART, PART_OPERATIONS / n_operations(data, spec, fewer)))
+    if not has_own_covariances(data) or n_part * TEST_SHARE < ENOUGH_TESTED:
+        return None
+    rows = np.sort(np.random.default_rng(seed).permutation(n_rows)[:n_part])
+    logger.info("search: in %d of %d rows, with up to %d factors", n_part, n_rows, fewer)
+    return [view.take(rows) for view in data], fewer
 
 
 @dataclass(frozen=True)

@@ -21,7 +21,6 @@ from ..core.spec import ModelSpec, Priors
 from ..core.start import posterior_like
 from ..core.state import Posterior
 from ..core.streamed import AnyView, ReadCount, class_codes
-from ..core.work import n_operations
 from ..data.schema import Schema
 from ..engines import Rows, make_rows
 from ..engines.protocol import FULL, ROUGH
@@ -34,7 +33,7 @@ from .fitted import Fitted, make_fitted
 from .kernel_choice import KernelFits, kernel_views, learn_twins
 from .residuals import find_residual_shapes
 from .sample_groups import explained_by_group
-from .search import MOST_OPERATIONS, Search, run_search
+from .search import Search, affordable, run_search
 from .sharpness import find_sharpness
 from .short_fits import SHORT, SHORT_TOL, ShortFits
 
@@ -316,7 +315,7 @@ class Training:
     def _without_search(self) -> Candidate:
         return without_search(self._models(), self.coded, self._model_spec(Priors()))
 
-    def _search(self, data: Sequence[AnyView], root: np.random.SeedSequence) -> tuple[Search, Posterior] | None:
+    def _search(self, data: Sequence[AnyView], root: np.random.SeedSequence) -> tuple[Search, Posterior | None] | None:
         """Which of the candidates to fit, and the end of its fit to some of the rows; None where there is no choice, or
         none is wanted for such data. `data` are without kernel features, which are learned again from those rows.
         """
@@ -333,14 +332,21 @@ class Training:
             if auto:
                 return None
             raise ValueError("search needs all rows in memory, where they do not fit. Set search=None.")
-        if auto and n_operations(in_memory, spec, self.n_components) > MOST_OPERATIONS:
-            return None
+        n_components = self.n_components
+        if auto:
+            part = affordable(in_memory, spec, n_components, apart(root, 2))
+            if part is None:
+                return None
+            in_memory, n_components = part
         bars = FitBar(len(candidates), SHORT, "candidate") if settings.verbose else nullcontext()
         with bars as bar, ctrl_c() as stops:
             fits = short_fits(settings, schema, data, self.began, bar, stops)
             kernels = [schema.place(name) for name in schema.twins]
-            model = (candidates, in_memory, self._model_spec, self.n_components)
+            model = (candidates, in_memory, self._model_spec, n_components)
             found = run_search(*model, fits, apart(root, 0), schema.add_twins, kernels)
-        gave_up = "search: given up, as half of the time was not enough, or too few rows are left to judge by"
-        logger.info(found[0].in_words() if found is not None else gave_up)
-        return found
+        if found is None:
+            logger.info("search: given up, as half of the time was not enough, or too few rows are left to judge by")
+            return None
+        search, end = found
+        logger.info(search.in_words())
+        return search, end if n_components == self.n_components else None  # None: the fit may have more factors
