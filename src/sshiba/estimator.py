@@ -81,7 +81,8 @@ class SSHIBA(BaseEstimator):
         Choose `priors` and `keep`, where they are None, and whether labels count half, by short fits without a quarter
         of the rows and how well they predict these. The fewest factors are kept where they are nearly as good. "auto"
         does so where a sweep takes less than about 60 milliseconds, no view selects features and none is sparse; where
-        gaps make sweeps longer, with a part of the rows (600 or more) and up to 40 factors. None takes the fewest. A list is compared whatever the data. `search_` tells what was found.
+        gaps make sweeps longer, with a part of the rows (600 or more) and up to 40 factors. None takes the fewest. A
+        list is compared whatever the data. `search_` tells what was found.
     covariates : list of names, or mapping of name to "real" or "categorical", optional
         Known inputs such as a batch or an age, which have effects in every view and so take no factor: columns of the
         one DataFrame, or entries beside the views (all their columns), or columns of the entry "covariates". Their
