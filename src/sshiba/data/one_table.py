@@ -19,7 +19,7 @@ from .containers import refuse_odd_names
 from .covariates import ENTRY, columns_named, refuse_name
 from .limits import Limits, read_beyond
 from .markers import Meanings, Texts, tell_markers, without_markers
-from .refusing import is_constant_text, refusal
+from .refusing import is_constant_text, refusal, words_among_labels
 from .spellings import holds_yes_no
 from .types import VIEW_TYPES, Ordinal, View, says_type
 from .wording import counted, did_you_mean, first_few, quoted
@@ -195,7 +195,7 @@ def by_type(frame: pd.DataFrame, alone: Sequence[Any] = (), taken: Sequence[Any]
     if len(refused) > 1 and frame.isna().all(axis=None):
         raise DataError(Problem("no cell has a value", (Remedy.READING,)))
     if refused:
-        raise DataError(*refused)
+        raise DataError(*refused, *words_among_labels(refused, frame[[c for own in views.values() for c in own]]))
     return views, numeric
 
 

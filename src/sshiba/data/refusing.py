@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 import datetime as dt
+from collections.abc import Iterable, Iterator
 
 import pandas as pd
 
-from .advice import Problem, Remedy
+from .advice import Problem, Remedy, With
 from .cells import column_kind, looks_numeric
 from .dates import are_dates
+from .markers import is_text
 from .mixed_cells import different_units, mixed, no_numbers, units
 from .spellings import holds_yes_no
-from .wording import quoted
+from .wording import counted, first_few, quoted
 
 MOST_LEVELS = 50  # text of more is no category
 
@@ -93,3 +95,15 @@ def _refused_text(values: pd.Series, texts: pd.Series, n_distinct: int) -> Probl
 def is_constant_text(column: pd.Series) -> bool:
     """Is it a column of text, or of categories, with one label only?"""
     return column_kind(column) in ("text", "category") and column.nunique() == 1
+
+
+def words_among_labels(refused: Iterable[Problem], others: pd.DataFrame) -> Iterator[Problem]:
+    """Other columns in which texts are labels that may mean missing in a refused column of numbers."""
+    advised = [own for problem in refused for own in problem.remedies if isinstance(own, With)]
+    words = {one.shell: None for own in advised if own.remedy == Remedy.MISSING for one in own.examples}
+    for column in others:
+        here = others[column][others[column].isin(list(words))] if is_text(others[column].dtype) else []
+        if len(here):
+            found = [word for word in words if word in set(here)]
+            what = f"column {quoted(column)} has {first_few(found)} as a label, in {counted(len(here), 'cell')}"
+            yield Problem(what, (With.texts(Remedy.MISSING, found),))
