@@ -13,7 +13,7 @@ import pytest
 from commands import sshiba
 from sklearn.datasets import load_breast_cancer, load_diabetes, load_iris, load_wine
 
-from sshiba import SSHIBA, Ordinal, Real
+from sshiba import SSHIBA, Ordinal, Real, load
 from sshiba.data.advice import DataWarning
 from sshiba.data.far_off import far_off
 from sshiba.data.ordered_words import in_order
@@ -181,6 +181,25 @@ def test_numbers_of_new_rows_beyond_all_of_training_are_named() -> None:
         assert "'b': 1e+09 is " in said
         with warnings.catch_warnings(action="error"):
             model.transform(frame)
+
+
+@pytest.mark.parametrize("n", [150, 1500])
+def test_new_rows_are_named_where_they_are_far_beyond_the_range_of_training(n: int, tmp_path: Path) -> None:
+    """However many rows were seen, also by a model from its file; skewed columns have a few large cells anyway."""
+    rng = np.random.default_rng(1)
+    frame = pd.DataFrame({"hb": 13 + rng.standard_normal(n), "crp": np.minimum(rng.lognormal(0, 1, n), 12)})
+    SSHIBA(1, random_state=0, max_iter=5, search=None).fit(frame).save(tmp_path / "m.sshiba")
+    model = load(tmp_path / "m.sshiba")
+    new = pd.DataFrame({"hb": [13.0, 26.0, 20.0], "crp": [35.0, 1.0, 20.0]})
+    with pytest.warns(DataWarning) as found:
+        model.transform(new)
+    said = str(found[0].message)
+    assert "'crp': 35 is " in said
+    assert "'hb': 26 is " in said
+    assert "more cell" not in said
+    drawn = pd.DataFrame({"hb": 13 + rng.standard_t(3, 30), "crp": rng.lognormal(0, 1, 30)})
+    with warnings.catch_warnings(action="error"):
+        model.transform(drawn)
 
 
 def test_limits_of_one_column_leave_all_others_checked() -> None:

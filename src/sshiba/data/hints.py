@@ -25,7 +25,8 @@ from .wording import counted, first_few, quoted
 logger = logging.getLogger("sshiba")
 
 MOST = 5  # columns of which one thing is said
-FAR_BEYOND = 40.0  # deviations from the mean in training that a cell of new rows may have, however many were seen
+FAR_BEYOND = 5.0  # deviations by which a cell of new rows may be beyond all of training, or by the range of these
+FEW_SEEN = 30  # so few cells of training tell that only half: twice as far is allowed
 NOT_USUAL = 3  # cells at least in which a copy differs from its most frequent value: rare events coincide
 
 
@@ -117,24 +118,24 @@ def warn_beyond_training(schema: Schema, data: Mapping[str, CodedView]) -> None:
 
 
 def _beyond_training(schema: Schema, data: Mapping[str, CodedView]) -> Iterator[Problem]:
-    """No value of n is farther from their mean than √(n − 1) deviations."""
+    """Cells that are farther beyond the range of training than it is wide, and than some deviations."""
     for name, view in data.items():
-        kind = schema.types.get(name)
-        if kind is None or kind.latent or not isinstance(view.target, np.ndarray):
+        kind, coding = schema.types.get(name), schema.codings.get(name)
+        if kind is None or coding is None or not coding.ends or not isinstance(view.target, np.ndarray):
             continue
-        coding = schema.codings[name]
-        n, width = np.maximum(coding.observed_per_feature, 1), len(coding.features)
-        most = np.minimum(np.sqrt(n), FAR_BEYOND) * np.sqrt(coding.variance)
-        known = view.target[:, :width]
+        low, high = np.transpose(coding.ends)
+        few = 1 + FEW_SEEN / np.maximum(coding.observed_per_feature, 1)
+        most = few * np.maximum(high - low, FAR_BEYOND * np.sqrt(coding.variance))
+        known = view.target[:, : len(coding.features)]
         known = np.clip(0.0, known[..., 0], known[..., 1]) if view.ndim == 3 else known  # where an interval is nearest
-        size = np.abs(known)
-        for place in np.flatnonzero((np.max(size, axis=0, initial=0.0) > np.maximum(most, 1.0))[:width]):
-            far = np.flatnonzero(size[:, place] > max(most[place], 1.0))
-            farthest = int(far[np.argmax(size[far, place])])
+        beyond = np.maximum(known - high, low - known) - most
+        for place in np.flatnonzero(np.max(beyond, axis=0, initial=0.0) > 0):
+            far = np.flatnonzero(beyond[:, place] > 0)
+            farthest = int(far[np.argmax(beyond[far, place])])
             margin = coding.margins[place] if coding.margins else None
             value = coding.centre[place] + coding.scale[place] * known[farthest, place]
             value = float(value if margin is None else margin.backward(np.array([value]))[0])
-            away = size[farthest, place] / np.sqrt(coding.variance[place])
+            away = abs(known[farthest, place]) / np.sqrt(coding.variance[place])
             times = f"{away:,.0f}" if away < 1e6 else f"{away:.0e}"
             what = f"{quoted(coding.features[place])}: {value:g} is {times} deviations from the mean in training"
             more = f", and {counted(len(far) - 1, 'more cell')} as far off" if len(far) > 1 else ""
