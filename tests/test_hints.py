@@ -85,6 +85,20 @@ def test_hints_are_given_in_python_and_in_a_shell(case: str, caplog: pytest.LogC
     assert "Ordinal(" not in shown
 
 
+def test_checks_advise_once_what_a_fit_advises(tmp_path: Path) -> None:
+    frame = clean()
+    with_outliers(frame)
+    frame["ward"] = np.resize(["north", "south", "?"], N)
+    frame.to_csv(tmp_path / "t.csv", index=False)
+    few = ("--components", 2)
+    fitted = sshiba("fit", "t.csv", "-o", "m.sshiba", *few, cwd=tmp_path)
+    checks = [("evaluate", "t.csv", *few), ("report", "m.sshiba", "--data", "t.csv", "-o", "r.html")]
+    for said in (fitted, *(sshiba(*words, cwd=tmp_path) for words in checks)):
+        assert said.returncode == 0
+        for hint in ("--missing hb=99", "--missing crp=81200", "--missing 'ward=?'"):
+            assert said.stderr.count(hint) == 1
+
+
 def test_advice_that_is_taken_is_not_given_again(caplog: pytest.LogCaptureFixture) -> None:
     frame = clean()
     with_words(frame)

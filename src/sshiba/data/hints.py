@@ -65,7 +65,7 @@ def _warn_labels(schema: Schema, tables: Mapping[str, Table]) -> None:
         verb = "looks" if cells.startswith("1 ") else "look"
         shown = [(whose, label) for whose, (_, odd) in marks.items() for label in odd[:5]]
         often = Counter(label for _, label in shown)
-        own = [_missing(whose if schema.one_table and often[label] == 1 else None, label) for whose, label in shown]
+        own = [_missing(whose if often[label] == 1 else None, label) for whose, label in shown]
         said = With(Remedy.MISSING, tuple(dict.fromkeys(own)))
         problems.append(Problem(f"{cells} that {verb} like missing ({listed})", (said,)))
     if ways:
@@ -89,7 +89,7 @@ def _far_off(schema: Schema, tables: Mapping[str, Table]) -> Iterator[Problem]:
         table, coding = tables[name], schema.codings[name]
         if table.tensor is None and table.sparse is None:
             for place, own in view.outliers(table.sample, name, coding).items():
-                yield _far_off_in_words(coding.features[place], own, schema.one_table)
+                yield _far_off_in_words(coding.features[place], own)
 
 
 def _missing(column: Any, text: str) -> Example:
@@ -97,16 +97,15 @@ def _missing(column: Any, text: str) -> Example:
     return Example(repr(text), text if column is None else f"{column}={text}")
 
 
-def _if_missing(column: Any, values: Iterable[float], one_table: bool) -> With:
-    whose = column if one_table else None
-    return With(Remedy.IF_MISSING, tuple(_missing(whose, f"{value:.12g}") for value in values))
+def _if_missing(column: Any, values: Iterable[float]) -> With:
+    return With(Remedy.IF_MISSING, tuple(_missing(column, f"{value:.12g}") for value in values))
 
 
-def _far_off_in_words(column: Any, own: FarOff, one_table: bool) -> Problem:
+def _far_off_in_words(column: Any, own: FarOff) -> Problem:
     texts = [f"{value:g}" for value in own.values]
     where = f"{quoted(column)}: {' and '.join(texts)} ({counted(own.n, 'cell')})"
     what = f"{where} {'is' if len(texts) == 1 else 'are'} far from all others (next: {own.nearest:g})"
-    readings = (_if_missing(column, own.values, one_table), Remedy.WRONG_UNIT)
+    readings = (_if_missing(column, own.values), Remedy.WRONG_UNIT)
     return Problem(what, (*readings, Remedy.IF_REAL) if own.may_be_skewed else readings)
 
 
@@ -139,7 +138,7 @@ def _beyond_training(schema: Schema, data: Mapping[str, CodedView]) -> Iterator[
             times = f"{away:,.0f}" if away < 1e6 else f"{away:.0e}"
             what = f"{quoted(coding.features[place])}: {value:g} is {times} deviations from the mean in training"
             more = f", and {counted(len(far) - 1, 'more cell')} as far off" if len(far) > 1 else ""
-            missing = _if_missing(coding.features[place], [value], schema.one_table)
+            missing = _if_missing(coding.features[place], [value])
             yield Problem(f"{what}, farther than any cell there{more}", (Remedy.UNITS, missing))
 
 
