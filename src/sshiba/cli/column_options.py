@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import fnmatch
+import re
 from collections import Counter
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import replace
@@ -227,6 +228,20 @@ def parse_margin(text: str, outline: pd.DataFrame) -> tuple[str | None, str]:
     if equals and column not in outline:
         raise ValueError(f"--margin {text!r}: there is no column {column!r}.{did_you_mean([column], outline)}")
     return (column, kind) if equals else (None, kind)
+
+
+def refuse_commas(texts: Iterable[str]) -> None:
+    """Limits that are two whole numbers, or one as a file with decimal commas writes it."""
+    for text in texts:
+        column, _, rest = text.partition("=")
+        found = re.fullmatch(r"\s*(-?\d+),(\d+)\s*", rest)
+        if found:
+            lower, upper = found.groups()
+            raise ValueError(
+                f"--limits {text!r}: the file has decimal commas; write {column}={lower}.{upper}, for a lower limit of "
+                f"{lower}.{upper}, {column}=,{lower}.{upper} for an upper one, or {column}={lower}.0,{upper}.0 for "
+                f"limits of {lower} and {upper}."
+            )
 
 
 def parse_limits(text: str, outline: pd.DataFrame) -> tuple[str, tuple]:

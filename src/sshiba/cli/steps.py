@@ -117,9 +117,9 @@ def reading_of(how: Reading, dialect: Dialect | None) -> dict[str, Any]:
 # ------------------------------------------------------------------------------------------------------ fitting
 
 
-def fitted(given: Any, fitting: Fitting, files: Mapping[str, list]) -> SSHIBA:
-    """A model fitted with a progress bar; `files` as in `Fitting.model`."""
-    model = fitting.model(given, files)
+def fitted(given: Any, fitting: Fitting, whole: Any) -> SSHIBA:
+    """A model fitted with a progress bar to what is given of the files."""
+    model = fitting.model(given, files_of(whole), dialect_of(whole))
     fit_shown(model, given)
     print_scales(model, errors)
     return model
@@ -187,7 +187,7 @@ def impute_tables(
     `asked` are options of `SSHIBA.impute`. Returns the model.
     """
     values = values_of(given)
-    used = model or fitted(values, fitting, files_of(given))
+    used = model or fitted(values, fitting, given)
     if not isinstance(given, FileTable):
         views = as_views(given)
         filled, deviations, bounds = impute_asked(used, views, asked)
@@ -274,9 +274,9 @@ def impute_long(
     if model is None and long.is_text:
         some = long.sample(fit_rows, fitting.seed)
         say(f"A long table: fitting {len(some):,} of its {n_rows:,} rows, filling all of them.")
-        used = fitted(some, fitting, files_of(long))
+        used = fitted(some, fitting, long)
     else:
-        used = model or fitted(long.source(), fitting, files_of(long))
+        used = model or fitted(long.source(), fitting, long)
     long = long.read_as(learned_reading(used))
     tally = Tally(own_fit=model is None)
     dialect = dialect_of(long)
@@ -302,7 +302,7 @@ def impute_views(
     given: FileViews, fitting: Fitting, model: SSHIBA | None, targets: Targets, asked: Mapping[str, Any]
 ) -> SSHIBA:
     """Views in files, part by part. Returns the model."""
-    used = model or fitted(given.views, fitting, {})
+    used = model or fitted(given.views, fitting, given)
     tally = Tally()
     with RowsBar("filling", given.n_rows) as bar, ExitStack() as files:
         add, add_std = (files.enter_context(growing_views(given, path)) for path in (targets.out, targets.std))

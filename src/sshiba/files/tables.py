@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import re
 import zlib
 from collections import Counter
 from collections.abc import Collection, Iterator, Mapping, Sequence
@@ -19,6 +20,7 @@ import pandas as pd
 
 from ..data.dates import date_columns, date_orders, features_of_dates
 from ..data.markers import Markers, added, is_text, tell_markers, without_markers
+from ..data.mixed_cells import BEYOND_LIMIT
 from ..data.source_formats import parquet_source
 from ..data.spellings import normalise_labels
 from ..data.wording import counted, did_you_mean, first_few, quoted, the_one
@@ -403,8 +405,9 @@ def tell_taken(taken: Mapping[Any, Markers], columns: Sequence[Any], how: Readin
 
 
 def _plain(text: str) -> float | str:
-    """The same for texts that say the same number."""
-    return next(iter(_numbers_among(frozenset({text}))), text.strip())
+    """The same for texts that say the same number, and for cells beyond a limit with either decimal mark."""
+    text = text.strip()
+    return next(iter(_numbers_among(frozenset({text}))), text.replace(",", ".") if re.match(BEYOND_LIMIT, text) else text)
 
 
 def _labels(column: pd.Series, named: Collection[str]) -> pd.Series:
