@@ -109,6 +109,9 @@ def info(model: ModelFile) -> None:
 def report(
     model: ModelFile,
     how: Reading,
+    more: Annotated[
+        list[str] | None, typer.Argument(help="More files of the data, behind that of --data.", metavar="FILE")
+    ] = None,
     out: Annotated[str, typer.Option("--out", "-o", help="HTML file to write.")] = "report.html",
     data: Annotated[
         list[str] | None,
@@ -130,7 +133,8 @@ def report(
     with plainly():
         check_target(out, force, (".html", ".htm"))
         used = load(model).set_params(max_memory=max_memory)
-        given = None if not data else read_again(used, data, how)
+        paths = [*(data or []), *(more or [])]
+        given = read_again(used, paths, how) if paths else None
         beside = None if metadata is None else values_of(open_data([metadata], how, None, room_for_checks(max_memory)))
         used.report(out, given, fraction, title or Path(model).stem, beside)
         say(f"Saved: {out}")

@@ -16,6 +16,7 @@ from .spellings import holds_yes_no
 from .wording import counted, first_few, quoted
 
 MOST_LEVELS = 50  # text of more is no category
+NEARLY_ALL = 0.9  # of the cells: so many different ones without blanks are identifiers
 
 
 def refusal(column: pd.Series) -> Problem | None:
@@ -86,6 +87,9 @@ def _refused_text(values: pd.Series, texts: pd.Series, n_distinct: int) -> Probl
     if n_distinct == len(values) > 5:
         remedies = (Remedy.LEAVE_OUT, Remedy.ROW_NAMES)
         return Problem("has a different text in every row, as identifiers do", remedies)
+    if n_distinct > NEARLY_ALL * len(values) and n_distinct > MOST_LEVELS and not texts.str.contains(r"\s").any():
+        what = f"has {n_distinct:,} different texts in {len(values):,} rows, as identifiers do of which some repeat"
+        return Problem(what, (Remedy.LEAVE_OUT, Remedy.ROW_NAMES))
     if n_distinct > MOST_LEVELS or (n_distinct > 10 and 3 * n_distinct > len(values)):
         what = f"is free text ({n_distinct} different values; labels have at most {MOST_LEVELS})"
         return Problem(what, (Remedy.LEAVE_OUT, Remedy.FEWER_LEVELS))

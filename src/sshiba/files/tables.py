@@ -186,8 +186,7 @@ def make_table(raw: RawTable, how: Reading, learned: LearnedReading | None, drop
     frame = raw.frame
     if name_column is not None:
         names = frame[name_column] if raw.dialect is None else frame[name_column].str.strip()
-        if (names.astype(str).str.strip() == "").any() or names.isna().any():
-            raise FileError(f"{raw.path!r}: some rows have no name in {name_column or 'the first column'!r}.")
+        _refuse_unnamed(raw, names)
         frame = frame.drop(columns=name_column)
         frame.index = pd.Index(names, name=name_column if name_column not in ("", NO_NAME) else None)
     if len(frame) == 0 or frame.shape[1] == 0:
@@ -217,6 +216,17 @@ def make_table(raw: RawTable, how: Reading, learned: LearnedReading | None, drop
         if dialect is not None:
             dialect = replace(dialect, day_first=the_one(orders.values()))
     return FileTable(raw.frame, values, name_column, dialect, formats, whole, raw.sheet, taken)
+
+
+def _refuse_unnamed(raw: RawTable, names: pd.Series) -> None:
+    """Rows without a name: how many, and where the first are, counted from the first row below the header."""
+    unnamed = np.flatnonzero((names.astype(str).str.strip() == "") | names.isna())
+    if len(unnamed):
+        index = raw.frame.index  # of a part of a file it goes on from the part before
+        places = unnamed + 1 + (index.start if isinstance(index, pd.RangeIndex) else 0)
+        whose = f"{counted(len(unnamed), 'row has', 'rows have')} no name in {names.name or 'the first column'!r}"
+        below = f"{'row' if len(places) == 1 else 'rows'} {first_few(places)} below the header"
+        raise FileError(f"{raw.path!r}: {whose}: {below}. Name or remove {'it' if len(places) == 1 else 'them'}.")
 
 
 def joined(how: Reading, learned: Reading) -> Reading:
