@@ -309,7 +309,10 @@ CASES = {
     "thousands or decimals": ((*FIT, "commas.csv"), "Say --thousands ',' or --decimal ','"),
     "marks": ((*FIT, "commas.csv", "--decimal", "x"), "--decimal is a point or a comma"),
     "dates how": ((*FIT, "dates.csv", "--dates", "never"), "--dates is one of"),
-    "a row without a name": ((*FIT, "nameless.csv", "--index", "patient"), "1 row has no name in 'patient': row 2 below the header. Name or remove it."),
+    "a row without a name": (
+        (*FIT, "nameless.csv", "--index", "patient"),
+        "1 row has no name in 'patient': row 2 below the header. Name or remove it.",
+    ),
     "rows without names": (
         (*FIT, "nobodies.csv", "--index", "patient"),
         "4 rows have no name in 'patient': rows 2, 3, 4 and 1 more below the header. Name or remove them.",

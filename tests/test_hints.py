@@ -109,8 +109,8 @@ def test_advice_that_is_taken_is_not_given_again(caplog: pytest.LogCaptureFixtur
 
 
 def test_few_columns_of_real_tables_have_cells_that_are_far_off() -> None:
-    for load in (load_breast_cancer, load_diabetes, load_iris, load_wine):
-        assert len(far_off(load().data)) <= (load is load_breast_cancer)
+    for fetch in (load_breast_cancer, load_diabetes, load_iris, load_wine):
+        assert len(far_off(fetch().data)) <= (fetch is load_breast_cancer)
 
 
 def test_far_off_cells_are_few_on_the_scale_that_suits_their_column() -> None:

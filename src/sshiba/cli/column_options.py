@@ -166,7 +166,7 @@ def with_numbers(views: dict[str, Any], limits: Sequence[str], margins: Sequence
             named = next(iter(own[0] or own[1]))
             raise ValueError(f"--limits, --margin: {named!r} is in view {name!r}, which is not real.")
         if any(own) or (sample is not None and _is_real(kind, sample[columns], name)):
-            found[name] = (columns, _real(columns, *own, everywhere))
+            found[name] = (columns, _real(columns, own[0], own[1], everywhere))
     taken = [*outline, *views]
     name = name_by_type(NUMERIC, taken)
     rest = {} if sample is None else by_type(sample.drop(columns=_columns(views)), taken=taken)[0]

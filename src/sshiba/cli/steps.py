@@ -18,7 +18,7 @@ from ..data.border import as_views
 from ..data.row_parts import holds_sources
 from ..data.sources import RowSource
 from ..data.sparse_tables import SparseTable, is_sparse_view
-from ..data.wording import counted, first_few, nearest, quoted
+from ..data.wording import counted, first_few, nearest, quoted, spelled_here
 from ..estimator import SSHIBA, load
 from ..files.file_table import FileTable
 from ..files.growing import growing
@@ -92,7 +92,8 @@ def say_absent(model: SSHIBA, given: Any, target: str | None = None) -> None:
     if not schema.one_table or not isinstance(given, pd.DataFrame):
         return
     known = [(name, feature) for name, coding in schema.codings.items() for feature in coding.features]
-    absent = [feature for name, feature in known if feature not in given and target not in (name, str(feature))]
+    present = {*given, *spelled_here((feature for _, feature in known), given)}
+    absent = [feature for name, feature in known if feature not in present and target not in (name, str(feature))]
     if not absent:
         return
     features = {feature for _, feature in known}

@@ -106,8 +106,8 @@ def words_among_labels(refused: Iterable[Problem], others: pd.DataFrame) -> Iter
     advised = [own for problem in refused for own in problem.remedies if isinstance(own, With)]
     words = {one.shell: None for own in advised if own.remedy == Remedy.MISSING for one in own.examples}
     for column in others:
-        here = others[column][others[column].isin(list(words))] if is_text(others[column].dtype) else []
-        if len(here):
-            found = [word for word in words if word in set(here)]
-            what = f"column {quoted(column)} has {first_few(found)} as a label, in {counted(len(here), 'cell')}"
+        found = [word for word in words if is_text(others[column].dtype) and others[column].eq(word).any()]
+        if found:
+            cells = counted(int(others[column].isin(found).sum()), "cell")
+            what = f"column {quoted(column)} has {first_few(found)} as a label, in {cells}"
             yield Problem(what, (With.texts(Remedy.MISSING, found),))

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import re
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from dataclasses import asdict, dataclass, field, fields
+from dataclasses import asdict, dataclass, field, fields, replace
 from typing import Any
 
 from ..data.markers import Meanings, Texts
+from ..data.wording import spelled_here
 from .formats import FileError
 from .number_marks import SWAP, Range
 from .text_files import Dialect
@@ -92,6 +93,15 @@ class LearnedReading:
         """Do days come before months in dates? As it was said, or found."""
         found = self.dialect.day_first if self.dialect is not None else None
         return found if self.how.day_first is None else self.how.day_first
+
+    def spelled_as_in(self, columns: Iterable[Any]) -> LearnedReading:
+        """The same, its columns spelled as in a file."""
+        here = spelled_here(self.levels, columns)
+        if not here:
+            return self
+        levels = {here.get(column, column): own for column, own in self.levels.items()}
+        ranges = {here.get(column, column): own for column, own in self.ranges.items()}
+        return replace(self, levels=levels, ranges=ranges)
 
     def to_json(self) -> dict[str, Any]:
         """Plain values; the columns are in the model itself."""

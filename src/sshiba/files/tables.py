@@ -181,7 +181,7 @@ def make_table(raw: RawTable, how: Reading, learned: LearnedReading | None, drop
         names = {str(name) for name in raw.frame}
         earlier = {part for text in learned.how.drop for part in (text, *_split(text, names))}
         dropped = dropped | {name for name in raw.frame if str(name) in earlier}
-        how = joined(how, learned.how)
+        how, learned = joined(how, learned.how), learned.spelled_as_in(raw.frame)
     name_column = _name_column(raw, how, learned)
     frame = raw.frame
     if name_column is not None:
@@ -417,7 +417,8 @@ def tell_taken(taken: Mapping[Any, Markers], columns: Sequence[Any], how: Readin
 def _plain(text: str) -> float | str:
     """The same for texts that say the same number, and for cells beyond a limit with either decimal mark."""
     text = text.strip()
-    return next(iter(_numbers_among(frozenset({text}))), text.replace(",", ".") if re.match(BEYOND_LIMIT, text) else text)
+    alike = text.replace(",", ".") if re.match(BEYOND_LIMIT, text) else text
+    return next(iter(_numbers_among(frozenset({text}))), alike)
 
 
 def _labels(column: pd.Series, named: Collection[str]) -> pd.Series:
