@@ -212,7 +212,8 @@ OPTIONS: dict[type, dict[str, Any]] = {
         "margin": Annotated[
             list[str] | None,
             typer.Option(
-                help=f"KIND or COLUMN=KIND: the scale of columns of numbers, {', '.join(MARGINS)} (repeatable).",
+                help=f"KIND, or COLUMN=KIND for one column: the scale of columns of numbers, {', '.join(MARGINS)} "
+                "(repeatable).",
                 metavar="KIND",
             ),
         ],

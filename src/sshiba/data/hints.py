@@ -127,10 +127,11 @@ def _beyond_training(schema: Schema, data: Mapping[str, CodedView]) -> Iterator[
         most = few * np.maximum(high - low, FAR_BEYOND * np.sqrt(coding.variance))
         known = view.target[:, : len(coding.features)]
         known = np.clip(0.0, known[..., 0], known[..., 1]) if view.ndim == 3 else known  # where an interval is nearest
-        beyond = np.maximum(known - high, low - known) - most
-        for place in np.flatnonzero(np.max(beyond, axis=0, initial=0.0) > 0):
-            far = np.flatnonzero(beyond[:, place] > 0)
-            farthest = int(far[np.argmax(beyond[far, place])])
+        top, bottom = (end(known, axis=0, initial=0.0) for end in (np.max, np.min))  # of the mean, too, which is 0
+        for place in np.flatnonzero((top > high + most) | (bottom < low - most)):
+            beyond = np.maximum(known[:, place] - high[place], low[place] - known[:, place])
+            far = np.flatnonzero(beyond > most[place])
+            farthest = int(far[np.argmax(beyond[far])])
             margin = coding.margins[place] if coding.margins else None
             value = coding.centre[place] + coding.scale[place] * known[farthest, place]
             value = float(value if margin is None else margin.backward(np.array([value]))[0])
