@@ -197,6 +197,18 @@ def test_report(folder: Path, tmp_path: Path) -> None:
     assert colours[0]["labels"][:2] == ["east", "west"]
 
 
+def test_a_report_takes_several_files_behind_one_option(folder: Path, tmp_path: Path) -> None:
+    pytest.importorskip("plotly", reason="needs the extra 'report'")
+    whole = pd.read_csv(folder / "blood.csv", index_col="patient")
+    whole.iloc[:, :2].to_csv(tmp_path / "one.csv")
+    whole.iloc[:, 2:].to_parquet(tmp_path / "two.parquet")
+    both = ("one.csv", "two.parquet", "--index", "patient")
+    assert sshiba("fit", *both, "--components", 2, "-o", "m.sshiba", cwd=tmp_path).returncode == 0
+    done = sshiba("report", "m.sshiba", "-o", "r.html", "--fraction", 0, "--data", *both, cwd=tmp_path)
+    assert done.returncode == 0, done.stderr
+    assert (tmp_path / "r.html").exists()
+
+
 def test_parquet_and_npz(folder: Path, tmp_path: Path) -> None:
     pytest.importorskip("pyarrow", reason="needs the extra 'parquet'")
     frame = pd.read_csv(folder / "blood.csv", index_col="patient")
@@ -253,6 +265,7 @@ FILES = {
     "names.csv": b"id,a\n" + b"".join(b"x%d,%d\n" % (i, i % 7) for i in range(30)),
     "commas.csv": b"a,b\n" + b'"3,333",1\n"4,555",2\n"1,777",3\n' * 8,
     "nameless.csv": b"patient,a\np1,1\n,2\np3,3\n",
+    "nobodies.csv": b"patient,a\np1,1\n,2\n,3\n,4\n,5\n",
     "strange.csv": b"height\n1.8\n1.7\n",
     "limit.csv": b"patient,a,b\nq1,<0.5,1\nq2,1.2,2\n",
     "level.csv": b"patient,sex\nq1,x\nq2,f\n",
@@ -296,7 +309,14 @@ CASES = {
     "thousands or decimals": ((*FIT, "commas.csv"), "Say --thousands ',' or --decimal ','"),
     "marks": ((*FIT, "commas.csv", "--decimal", "x"), "--decimal is a point or a comma"),
     "dates how": ((*FIT, "dates.csv", "--dates", "never"), "--dates is one of"),
-    "a row without a name": ((*FIT, "nameless.csv", "--index", "patient"), "some rows have no name"),
+    "a row without a name": (
+        (*FIT, "nameless.csv", "--index", "patient"),
+        "1 row has no name in 'patient': row 2 below the header. Name or remove it.",
+    ),
+    "rows without names": (
+        (*FIT, "nobodies.csv", "--index", "patient"),
+        "4 rows have no name in 'patient': rows 2, 3, 4 and 1 more below the header. Name or remove them.",
+    ),
     "the same file twice": (("impute", "blood.csv", "-o", "x.csv", "--std", "x.csv"), "are the same file"),
     "no table": (("impute", "blood.csv", "-o", "x.doc"), "the ending says the format"),
     "unknown ending": ((*FIT, "notes.doc"), "the ending says the format"),

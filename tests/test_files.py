@@ -8,6 +8,7 @@ from inspect import signature
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
+from unicodedata import normalize
 
 import numpy as np
 import pandas as pd
@@ -267,6 +268,26 @@ def test_markers_of_files_are_those_of_frames(tmp_path: Path) -> None:
     kept = values(path, not_missing=("n/a",))["b"]
     assert kept.tolist() == ["n/a", "x", "y", "?"]
     assert isinstance(kept.dtype, pd.CategoricalDtype)  # which says that n/a is a label
+
+
+def test_names_of_columns_are_the_same_however_their_characters_are_coded(tmp_path: Path) -> None:
+    """ü in one character or two, the micro sign and Greek mu; what is written has the names of its own file."""
+    frame = numbers().rename(columns={"a": "Größe (µm)"}).assign(Ärztin=["001", "002"] * 20)
+    coded = frame.set_axis([normalize("NFD", name).replace("µ", "μ") for name in frame], axis=1)
+    frame.to_csv(tmp_path / "t.csv", index=False)
+    coded.mask(np.arange(40)[:, None] == np.arange(coded.shape[1])).to_csv(tmp_path / "n.csv", index=False)
+    done("fit", tmp_path / "t.csv", "-o", tmp_path / "m.sshiba", "--components", 2)
+    filled = done("impute", tmp_path / "n.csv", "--model", tmp_path / "m.sshiba", "-o", tmp_path / "o.csv")
+    assert "Not in the data" not in filled.output
+    assert "does not know" not in filled.output
+    found = pd.read_csv(tmp_path / "o.csv", dtype=str)
+    assert list(found) == list(coded)
+    assert found.notna().all(axis=None)
+    assert set(found.iloc[:, -1]) == {"001", "002"}
+    again = done("predict", tmp_path / "m.sshiba", tmp_path / "n.csv", "--target", "Ärztin", "-o", tmp_path / "p.csv")
+    assert "Did you mean" not in again.output
+    new = coded.drop(columns=coded.columns[1])
+    assert list(load(tmp_path / "m.sshiba").predict(new)) == ["b"]
 
 
 def test_suspicious_labels_name_their_options(tmp_path: Path) -> None:

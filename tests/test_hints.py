@@ -13,7 +13,7 @@ import pytest
 from commands import sshiba
 from sklearn.datasets import load_breast_cancer, load_diabetes, load_iris, load_wine
 
-from sshiba import SSHIBA, Ordinal, Real
+from sshiba import SSHIBA, Ordinal, Real, load
 from sshiba.data.advice import DataWarning
 from sshiba.data.far_off import far_off
 from sshiba.data.ordered_words import in_order
@@ -85,6 +85,20 @@ def test_hints_are_given_in_python_and_in_a_shell(case: str, caplog: pytest.LogC
     assert "Ordinal(" not in shown
 
 
+def test_checks_advise_once_what_a_fit_advises(tmp_path: Path) -> None:
+    frame = clean()
+    with_outliers(frame)
+    frame["ward"] = np.resize(["north", "south", "?"], N)
+    frame.to_csv(tmp_path / "t.csv", index=False)
+    few = ("--components", 2)
+    fitted = sshiba("fit", "t.csv", "-o", "m.sshiba", *few, cwd=tmp_path)
+    checks = [("evaluate", "t.csv", *few), ("report", "m.sshiba", "--data", "t.csv", "-o", "r.html")]
+    for said in (fitted, *(sshiba(*words, cwd=tmp_path) for words in checks)):
+        assert said.returncode == 0
+        for hint in ("--missing hb=99", "--missing crp=81200", "--missing 'ward=?'"):
+            assert said.stderr.count(hint) == 1
+
+
 def test_advice_that_is_taken_is_not_given_again(caplog: pytest.LogCaptureFixture) -> None:
     frame = clean()
     with_words(frame)
@@ -95,8 +109,8 @@ def test_advice_that_is_taken_is_not_given_again(caplog: pytest.LogCaptureFixtur
 
 
 def test_few_columns_of_real_tables_have_cells_that_are_far_off() -> None:
-    for load in (load_breast_cancer, load_diabetes, load_iris, load_wine):
-        assert len(far_off(load().data)) <= (load is load_breast_cancer)
+    for fetch in (load_breast_cancer, load_diabetes, load_iris, load_wine):
+        assert len(far_off(fetch().data)) <= (fetch is load_breast_cancer)
 
 
 def test_far_off_cells_are_few_on_the_scale_that_suits_their_column() -> None:
@@ -181,6 +195,25 @@ def test_numbers_of_new_rows_beyond_all_of_training_are_named() -> None:
         assert "'b': 1e+09 is " in said
         with warnings.catch_warnings(action="error"):
             model.transform(frame)
+
+
+@pytest.mark.parametrize("n", [150, 1500])
+def test_new_rows_are_named_where_they_are_far_beyond_the_range_of_training(n: int, tmp_path: Path) -> None:
+    """However many rows were seen, also by a model from its file; skewed columns have a few large cells anyway."""
+    rng = np.random.default_rng(1)
+    frame = pd.DataFrame({"hb": 13 + rng.standard_normal(n), "crp": np.minimum(rng.lognormal(0, 1, n), 12)})
+    SSHIBA(1, random_state=0, max_iter=5, search=None).fit(frame).save(tmp_path / "m.sshiba")
+    model = load(tmp_path / "m.sshiba")
+    new = pd.DataFrame({"hb": [13.0, 26.0, 20.0], "crp": [35.0, 1.0, 20.0]})
+    with pytest.warns(DataWarning) as found:
+        model.transform(new)
+    said = str(found[0].message)
+    assert "'crp': 35 is " in said
+    assert "'hb': 26 is " in said
+    assert "more cell" not in said
+    drawn = pd.DataFrame({"hb": 13 + rng.standard_t(3, 30), "crp": rng.lognormal(0, 1, 30)})
+    with warnings.catch_warnings(action="error"):
+        model.transform(drawn)
 
 
 def test_limits_of_one_column_leave_all_others_checked() -> None:

@@ -116,6 +116,10 @@ REFUSED = {
     "dates as text": (pd.Series([f"2020-01-{d:02d}" for d in range(1, 31)]), "holds dates such as '2020-01-01'"),
     "row numbers": (pd.Series(range(100, 130)), "numbers the rows"),
     "identifiers": (pd.Series([f"NHS{i}x" for i in range(30)]), "as identifiers do"),
+    "identifiers that repeat": (
+        pd.Series([f"P{max(i, 4)}x" for i in range(200)]),
+        "has 196 different texts in 200 rows, as identifiers do of which some repeat: leave it out, or make it the",
+    ),
     "free text": (pd.Series([f"came in with {i} complaints" for i in range(25)] * 2), "is free text"),
     "numbers and text": (pd.Series([1.5, "<5", 2.5] * 10, dtype=object), "'<5' in 10 of 30 cells is not a number"),
     "several markers": (

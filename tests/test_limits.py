@@ -21,6 +21,7 @@ from sshiba.cli.terminal import OPTIONS
 from sshiba.core import machine
 from sshiba.core.likelihoods import Censored, PredictiveX
 from sshiba.data.advice import DataError, Remedy
+from sshiba.data.refusing import refusal
 from sshiba.files import long_tables
 from sshiba.files.reading_options import Reading
 
@@ -376,6 +377,24 @@ def test_what_limits_do_is_said(tmp_path: Path) -> None:
         fit({"x": given}, {"x": Real(limits={"b": (0.5, 99)})}, max_iter=5)
 
 
+def test_limits_with_decimal_commas_are_refused_where_they_may_mean_two_things(tmp_path: Path) -> None:
+    """0,5 is a number of the file, and two limits; our own advice is never refused."""
+    given = pd.DataFrame(numbers(d=2), columns=["a", "b"]).abs().clip(lower=0.5)
+    given.to_csv(tmp_path / "t.csv", index=False, sep=";", decimal=",")
+    words = ("fit", "t.csv", "--components=2", "--force", "-o", "m")
+    said = sshiba(*words, "--limits=a=0,5", cwd=tmp_path).stderr
+    assert "Error: --limits 'a=0,5': the file has decimal commas; write a=0.5, for a lower limit of 0.5," in said
+    assert "a=,0.5 for an upper one, or a=0.0,5.0 for limits of 0 and 5." in said
+    assert sshiba("evaluate", "t.csv", "--limits=a=0,5", cwd=tmp_path).returncode == 2
+    assert sshiba("impute", "t.csv", "-o", "o.csv", "--limits=a=0,5", cwd=tmp_path).returncode == 2
+    for limits, meant in (("0.5,", (0.5, None)), ("0.0,5.0", (0.0, 5.0)), (",3", (None, 3.0))):
+        assert sshiba(*words, f"--limits=a={limits}", cwd=tmp_path).returncode == 0
+        assert load(tmp_path / "m").views_["numeric"].limits == {"a": meant}
+    advised = refusal(pd.Series(["<1", "2.5", "1.5", ">9", "4.5"], name="crp"))
+    assert advised is not None
+    assert "--limits crp=1.0,9.0, or" in advised.said(OPTIONS)
+
+
 # ------------------------------------------------------------------------------------------------- the point of it
 
 
@@ -508,6 +527,24 @@ def test_cells_such_as_less_than_a_limit_in_files(tmp_path: Path, ending: str, d
     beyond = sshiba("impute", table, "-o", "b" + ending, "--beyond-limits", *limits, "--components", 2, cwd=tmp_path)
     assert beyond.returncode == 0, beyond.stderr
     assert not read(tmp_path / f"b{ending}")["Troponin"].astype(str).str.contains("<").any()
+
+
+@pytest.mark.parametrize("ending", [".csv", ".xlsx"])
+def test_cells_beyond_a_limit_are_named_with_either_decimal_mark(tmp_path: Path, ending: str) -> None:
+    """Messages say <1.0 of <1,0."""
+    crp = [f"{1.5 + 0.1 * i:.1f}" for i in range(40)] + ["<1.0"] * 5 + ["<0.5"] * 5
+    frame = pd.DataFrame({"crp": [cell.replace(".", ",") for cell in crp], "hb": np.arange(50) % 7 + 0.5})
+    if ending == ".csv":
+        frame.to_csv(tmp_path / "t.csv", index=False, sep=";", decimal=",")
+    else:
+        pytest.importorskip("openpyxl", reason="needs the extra 'excel'")
+        frame.to_excel(tmp_path / "t.xlsx", index=False)
+    for texts in (("<1.0", "<0.5"), ("crp=<1,0", "crp=<0.5")):
+        options = [word for text in texts for word in ("--missing", text)]
+        done = sshiba("fit", f"t{ending}", "-o", "m", "--force", "--components", 1, *options, cwd=tmp_path)
+        assert done.returncode == 0, done.stderr
+        assert "missing by --missing: 10 cells of 'crp'" in done.stderr
+        assert "no cell" not in done.stderr
 
 
 def test_cells_such_as_less_than_a_limit_of_a_long_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

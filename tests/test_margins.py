@@ -368,6 +368,16 @@ def test_a_margin_for_all_numbers_needs_no_types() -> None:
             with_numbers({}, [], ["log"], given)
 
 
+def test_a_margin_of_one_column_counts_more_than_that_of_all() -> None:
+    given = pd.DataFrame(np.exp(latent()), columns=list("abcde")).assign(kind=np.where(latent()[:, 1] > 0, "x", "y"))
+    every = {"numeric": Real(margin=dict.fromkeys("abcde", "auto") | {"b": "log"})}
+    assert with_numbers({}, [], ["auto", "b=log"], given) == with_numbers({}, [], ["b=log", "auto"], given) == every
+    named = Real(margin={"a": "auto", "b": "log"})
+    rest = Real(margin={"c": "auto", "d": "logit"}, limits={"c": ("e", None)})
+    found = with_numbers({"m": ["a", "b"]}, ["c=e,"], ["auto", "b=log", "d=logit"], given)
+    assert found == {"m": (["a", "b"], named), "numeric": rest}
+
+
 def test_a_margin_for_all_numbers_of_a_table_read_in_parts() -> None:
     given = pd.DataFrame(np.exp(latent()), columns=list("abcde")).assign(kind=np.where(latent()[:, 1] > 0, "x", "y"))
     source = function_source(lambda: [given[:80], given[80:]], "x")

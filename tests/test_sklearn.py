@@ -170,6 +170,18 @@ class TestClassifier:
             SSHIBAClassifier().fit(np.full((10, 2), np.nan), np.arange(10) % 2)
 
 
+def test_missing_cells_of_pandas_in_arrays_of_objects() -> None:
+    X, y = load_iris(return_X_y=True)
+    X = np.where(np.arange(X.size).reshape(X.shape) % 7 == 0, np.nan, X)
+    for absent in (pd.NA, None):
+        objects = np.where(np.isnan(X), absent, X.astype(object))
+        np.testing.assert_array_equal(SSHIBAImputer().fit_transform(objects), SSHIBAImputer().fit_transform(X))
+        classifier = SSHIBAClassifier(max_iter=20).fit(objects, y)
+        np.testing.assert_array_equal(classifier.predict(objects), classifier.predict(X))
+        some = np.where(y == 1, absent, y.astype(object))
+        assert np.isfinite(SSHIBARegressor(max_iter=20).fit(objects, some).predict(X)).all()
+
+
 def test_a_regressor_says_how_sure_it_is_and_takes_several_targets() -> None:
     rng = np.random.default_rng(0)
     X = rng.standard_normal((200, 5))

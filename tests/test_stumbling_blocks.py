@@ -296,6 +296,26 @@ def test_all_columns_that_fall_below_zero_are_named_once_with_what_keeps_them_ab
     assert "predicted" not in said
     said = sshiba("predict", "m", "t.csv", "--target", "crp", "-o", "p.csv", cwd=tmp_path).stderr
     assert "fit anew with --margin crp=auto." in said
+    said = sshiba("evaluate", "t.csv", "--components", 2, "--limits", "il6=0.5,", cwd=tmp_path).stderr
+    assert "--margin auto may give better predictions" in said
+    assert "predicted below 0" not in said  # one remedy: that of impute
+
+
+def test_no_margin_is_advised_that_a_limit_forbids(tmp_path: Path) -> None:
+    """The normal scores of ranks that keep a column of zeros above 0 are for that column, not for all."""
+    rng = np.random.default_rng(0)
+    x = np.exp(1.5 * rng.standard_normal((300, 1)) + 0.3 * rng.standard_normal((300, 8)))
+    frame = pd.DataFrame(x, columns=list("abcdefgh")).assign(z=lambda own: np.log(own["a"]))
+    frame["a"], frame["b"] = (frame["a"] - 0.2).clip(lower=0.0), frame["b"].clip(lower=0.5)
+    frame = frame.mask(rng.random(frame.shape) < 0.2)
+    model = SSHIBA(1, {"numeric": Real(limits={"b": (0.5, None)})}, random_state=0, search=None).fit(frame)
+    with pytest.warns(DataWarning) as caught:
+        model.impute(frame)
+    said = caught[0].message
+    assert "more: predicted below 0" in str(said)
+    margins = {column: "normal" if column == "a" else "auto" for column in "abcdefg"}
+    assert f"views={{'numeric': Real(margin={margins})}}" in str(said)
+    SSHIBA(1, {"numeric": Real(margin=margins, limits={"b": (0.5, None)})}, max_iter=2, search=None).fit(frame)
 
 
 def test_of_many_columns_below_zero_a_few_are_named() -> None:

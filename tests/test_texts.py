@@ -2,6 +2,7 @@
 
 import datetime as dt
 import logging
+import re
 import uuid
 import warnings
 from pathlib import Path
@@ -80,6 +81,22 @@ def test_suspicious_labels_are_told_in_one_warning() -> None:
     with warnings.catch_warnings():
         warnings.simplefilter("error", DataWarning)
         fit(normalise_labels(frame.drop(columns="ward")))
+
+
+@pytest.mark.parametrize("word", ["n.b.", "n. B.", "k. A.", "k.A", "ND", "nicht bestimmt", "entfällt", "non fait"])
+def test_abbreviations_of_clinics_look_like_missing(word: str) -> None:
+    with pytest.warns(DataWarning, match=re.escape(f"20 labels that look like missing ('ward': {word!r})")):
+        fit(table(ward=["north", "south", word]))
+
+
+def test_words_that_are_no_numbers_are_named_where_they_are_labels() -> None:
+    frame = table(dose=[1.5, "verloren", 2.5, 3.25], ward=["north", "south", "verloren"], size=["big", "small", "tall"])
+    with pytest.raises(DataError) as refused:
+        fit(frame)
+    said = str(refused.value)
+    assert "'dose' mixes numbers and text: 'verloren' in 15 of 60 cells" in said
+    assert "column 'ward' has 'verloren' as a label, in 20 cells: set it to NaN or None if it means missing" in said
+    assert "size" not in said
 
 
 def test_spellings_of_categories_become_one_label_without_outer_blanks() -> None:

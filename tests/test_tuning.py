@@ -9,6 +9,7 @@ from sshiba import SSHIBA, Binary, Categorical, Real, tune
 from sshiba.data.sparse_tables import SparseTable
 from sshiba.evaluate.hiding import take_drawn, take_rows
 from sshiba.evaluate.tuning import configured
+from sshiba.sklearn import SSHIBAClassifier
 
 
 @pytest.fixture(scope="module")
@@ -150,6 +151,7 @@ def test_folds_do_not_choose_margins_that_held_out_rows_refuse(views: dict) -> N
         ({"target": "nothing"}, "unknown target 'nothing'"),
         ({"hide": "columns"}, "hide must be"),
         ({"scoring": "accuracy"}, "scoring must be"),
+        ({"grid": {"n_componets": [1]}}, "unknown option 'n_componets': .* Did you mean 'n_components'"),
         ({"grid": {"labels.colour": [1]}}, "unknown option 'colour' of view 'labels'"),
         ({"target": "x", "scoring": "auc"}, "has no AUC"),
     ],
@@ -170,3 +172,8 @@ def test_configured_leaves_the_model_alone() -> None:
 def test_the_only_view_cannot_be_predicted_from_others(views: dict) -> None:
     with pytest.raises(ValueError, match=r"nothing is left to predict 'x' from.*hide='cells'"):
         tune(SSHIBA(2), {"x": views["x"]}, {"n_components": [1, 2]}, "x")
+
+
+def test_other_estimators_are_refused_with_what_tunes_them() -> None:
+    with pytest.raises(TypeError, match=r"not SSHIBAClassifier. For estimators of one table X and y use GridSearchCV"):
+        tune(SSHIBAClassifier(), pd.DataFrame({"a": [1.0, 2.0], "b": [1.0, 2.0]}), {"n_components": [1]}, "b")

@@ -510,7 +510,8 @@ class SSHIBA(BaseEstimator):
         """Write the fitted model, with the settings of its fit, to one file: JSON and arrays, nothing that can run.
 
         The file is not anonymous. It holds the names of the training rows, their factors and their groups of samples,
-        and all labels; with margin="normal" values of the column, and with a kernel some training rows as landmarks.
+        all labels, and the least and the largest number of each column; with margin="normal" more values of the column,
+        and with a kernel some training rows as landmarks.
         """
         save_model(fitted_of(self), path)
 

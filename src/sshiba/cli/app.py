@@ -144,7 +144,8 @@ def fit(
         limit = [] if fitting.max_memory is None else ["--max-memory", shlex.quote(fitting.max_memory)]
         words = ["sshiba", "fit", *map(shlex.quote, data), *as_options(how), *limit, "--resume", shlex.quote(target)]
         to_go_on = f"Not finished. To go on: {' '.join(words)}"
-        model = fitting.model(given, files_of(whole)) if earlier is None else fitting.going_on(earlier)
+        files = files_of(whole)
+        model = fitting.model(given, files, dialect) if earlier is None else fitting.going_on(earlier)
         stored = None if earlier is None else earlier.fitted_.reading
 
         def save() -> None:

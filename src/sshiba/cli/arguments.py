@@ -19,6 +19,7 @@ from ..estimator import SSHIBA
 from ..files.formats import ENDINGS
 from ..files.growing import spreadsheet_safe
 from ..files.reading_options import DATES, Reading
+from ..files.text_files import Dialect
 from ..fitted.candidates import KEEP
 from ..version import how_to_install
 from .column_options import (
@@ -26,6 +27,7 @@ from .column_options import (
     labels_named,
     parse_covariates,
     parse_view,
+    refuse_commas,
     with_files,
     with_kernels,
     with_levels,
@@ -95,8 +97,12 @@ class Fitting:
     max_memory: str | None = None
     scheduler: str | None = None
 
-    def model(self, given: Any, files: Mapping[str, list]) -> SSHIBA:
-        """The model that is to be fitted to `given`; `files` are those that it is made of, where they are several."""
+    def model(self, given: Any, files: Mapping[str, list], dialect: Dialect | None = None) -> SSHIBA:
+        """The model that is to be fitted to `given`; `files` are those that it is made of, where they are several, and
+        the dialect is how a text file is written.
+        """
+        if dialect is not None and dialect.decimal == ",":
+            refuse_commas(self.limits)
         covariates = parse_covariates(self.covariate, given)
         given = without_columns(given, [*covariates, *([] if self.groups is None else [self.groups])])
         views = with_levels(dict(parse_view(text, given) for text in self.view), self.levels, given, files)
@@ -206,7 +212,8 @@ OPTIONS: dict[type, dict[str, Any]] = {
         "margin": Annotated[
             list[str] | None,
             typer.Option(
-                help=f"KIND or COLUMN=KIND: the scale of columns of numbers, {', '.join(MARGINS)} (repeatable).",
+                help=f"KIND, or COLUMN=KIND for one column: the scale of columns of numbers, {', '.join(MARGINS)} "
+                "(repeatable).",
                 metavar="KIND",
             ),
         ],

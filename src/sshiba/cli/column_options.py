@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import fnmatch
+import re
 from collections import Counter
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import replace
@@ -156,26 +157,38 @@ def with_numbers(views: dict[str, Any], limits: Sequence[str], margins: Sequence
     edges = dict(parse_limits(text, outline) for text in limits)
     bent = dict(parse_margin(text, outline) for text in margins)
     everywhere = bent.pop(None, None)
-    if everywhere is not None and bent:
-        raise ValueError("--margin: say one for all columns of numbers, or one for each of some columns, not both.")
     sample = None if everywhere is None else numbers_at_limits(_sample(given), [Real(limits=edges)])
     found = dict(views)
     for name, said in views.items():
         columns, kind = said if isinstance(said, tuple) else (said, None)
-        own = [{column: some.pop(column) for column in columns if column in some} for some in (edges, bent)]
+        own = [_taken(some, columns) for some in (edges, bent)]
         if any(own) and kind not in (None, "real"):
             named = next(iter(own[0] or own[1]))
             raise ValueError(f"--limits, --margin: {named!r} is in view {name!r}, which is not real.")
         if any(own) or (sample is not None and _is_real(kind, sample[columns], name)):
-            found[name] = (columns, Real(limits=own[0] or None, margin=own[1] or everywhere))
+            found[name] = (columns, _real(columns, own[0], own[1], everywhere))
     taken = [*outline, *views]
     name = name_by_type(NUMERIC, taken)
     rest = {} if sample is None else by_type(sample.drop(columns=_columns(views)), taken=taken)[0]
     if edges or bent or name in rest:
-        found[name] = Real(limits=edges or None, margin=bent or everywhere)
+        found[name] = _real(rest.get(name, ()), edges, bent, everywhere)
     if everywhere is not None:
         _check_any([name for name in found if found[name] is not views.get(name)], margins)
     return found
+
+
+def _taken(some: dict[Any, Any], columns: Iterable[Any]) -> dict[Any, Any]:
+    """What is said of columns, which is said then."""
+    return {column: some.pop(column) for column in columns if column in some}
+
+
+def _real(columns: Iterable[Any], limits: dict, margins: dict, everywhere: str | None) -> Real:
+    """A view of columns; what is said of one counts more than what is said everywhere."""
+    margin: Any = margins or everywhere
+    if margins and everywhere is not None:
+        beside = {edge for pair in limits.values() for edge in pair}
+        margin = {column: everywhere for column in columns if column not in beside} | margins
+    return Real(limits=limits or None, margin=margin)
 
 
 def with_kernels(views: dict[str, Any], texts: Sequence[str], given: Any, files: Mapping[str, list]) -> dict[str, Any]:
@@ -227,6 +240,20 @@ def parse_margin(text: str, outline: pd.DataFrame) -> tuple[str | None, str]:
     if equals and column not in outline:
         raise ValueError(f"--margin {text!r}: there is no column {column!r}.{did_you_mean([column], outline)}")
     return (column, kind) if equals else (None, kind)
+
+
+def refuse_commas(texts: Iterable[str]) -> None:
+    """Limits that are two whole numbers, or one as a file with decimal commas writes it."""
+    for text in texts:
+        column, _, rest = text.partition("=")
+        found = re.fullmatch(r"\s*(-?\d+),(\d+)\s*", rest)
+        if found:
+            lower, upper = found.groups()
+            raise ValueError(
+                f"--limits {text!r}: the file has decimal commas; write {column}={lower}.{upper}, for a lower limit of "
+                f"{lower}.{upper}, {column}=,{lower}.{upper} for an upper one, or {column}={lower}.0,{upper}.0 for "
+                f"limits of {lower} and {upper}."
+            )
 
 
 def parse_limits(text: str, outline: pd.DataFrame) -> tuple[str, tuple]:

@@ -22,7 +22,7 @@ from ..files.writing import check_target, write
 from .app import app, plainly
 from .arguments import Command, Fitting, Force, MaxMemory, ModelFile, SpreadsheetSafe, TableOut, Tables, expanded
 from .parts import say_long
-from .steps import read_again
+from .steps import dialect_of, read_again
 from .terminal import describe, print_scores, print_table, say
 
 __all__ = ["app"]
@@ -51,7 +51,7 @@ def evaluate(
         whole = open_data(data, fitting.reading(how), None, room_for_checks(fitting.max_memory))
         say_long(whole)
         given, per = values_of(whole), "feature" if columns else "view"
-        model = fitting.model(given, files_of(whole)).set_params(verbose=1)
+        model = fitting.model(given, files_of(whole), dialect_of(whole)).set_params(verbose=1)
         scores = holdout(model, given, fraction, fitting.seed, per, rows)
         words = "RMSE in standard deviations of a column; coverage of 90 % intervals"
         print_scores(scores.reset_index(), f"{percent(fraction)} of the observed cells hidden, then predicted. {words}")
@@ -109,6 +109,9 @@ def info(model: ModelFile) -> None:
 def report(
     model: ModelFile,
     how: Reading,
+    more: Annotated[
+        list[str] | None, typer.Argument(help="More files of the data, behind that of --data.", metavar="FILE")
+    ] = None,
     out: Annotated[str, typer.Option("--out", "-o", help="HTML file to write.")] = "report.html",
     data: Annotated[
         list[str] | None,
@@ -130,7 +133,8 @@ def report(
     with plainly():
         check_target(out, force, (".html", ".htm"))
         used = load(model).set_params(max_memory=max_memory)
-        given = None if not data else read_again(used, data, how)
+        paths = [*(data or []), *(more or [])]
+        given = read_again(used, paths, how) if paths else None
         beside = None if metadata is None else values_of(open_data([metadata], how, None, room_for_checks(max_memory)))
         used.report(out, given, fraction, title or Path(model).stem, beside)
         say(f"Saved: {out}")

@@ -18,7 +18,7 @@ from ..data.border import as_views
 from ..data.row_parts import holds_sources
 from ..data.sources import RowSource
 from ..data.sparse_tables import SparseTable, is_sparse_view
-from ..data.wording import counted, first_few, nearest, quoted
+from ..data.wording import counted, first_few, nearest, quoted, spelled_here
 from ..estimator import SSHIBA, load
 from ..files.file_table import FileTable
 from ..files.growing import growing
@@ -92,7 +92,8 @@ def say_absent(model: SSHIBA, given: Any, target: str | None = None) -> None:
     if not schema.one_table or not isinstance(given, pd.DataFrame):
         return
     known = [(name, feature) for name, coding in schema.codings.items() for feature in coding.features]
-    absent = [feature for name, feature in known if feature not in given and target not in (name, str(feature))]
+    present = {*given, *spelled_here((feature for _, feature in known), given)}
+    absent = [feature for name, feature in known if feature not in present and target not in (name, str(feature))]
     if not absent:
         return
     features = {feature for _, feature in known}
@@ -117,9 +118,9 @@ def reading_of(how: Reading, dialect: Dialect | None) -> dict[str, Any]:
 # ------------------------------------------------------------------------------------------------------ fitting
 
 
-def fitted(given: Any, fitting: Fitting, files: Mapping[str, list]) -> SSHIBA:
-    """A model fitted with a progress bar; `files` as in `Fitting.model`."""
-    model = fitting.model(given, files)
+def fitted(given: Any, fitting: Fitting, whole: Any) -> SSHIBA:
+    """A model fitted with a progress bar to what is given of the files."""
+    model = fitting.model(given, files_of(whole), dialect_of(whole))
     fit_shown(model, given)
     print_scales(model, errors)
     return model
@@ -187,7 +188,7 @@ def impute_tables(
     `asked` are options of `SSHIBA.impute`. Returns the model.
     """
     values = values_of(given)
-    used = model or fitted(values, fitting, files_of(given))
+    used = model or fitted(values, fitting, given)
     if not isinstance(given, FileTable):
         views = as_views(given)
         filled, deviations, bounds = impute_asked(used, views, asked)
@@ -274,9 +275,9 @@ def impute_long(
     if model is None and long.is_text:
         some = long.sample(fit_rows, fitting.seed)
         say(f"A long table: fitting {len(some):,} of its {n_rows:,} rows, filling all of them.")
-        used = fitted(some, fitting, files_of(long))
+        used = fitted(some, fitting, long)
     else:
-        used = model or fitted(long.source(), fitting, files_of(long))
+        used = model or fitted(long.source(), fitting, long)
     long = long.read_as(learned_reading(used))
     tally = Tally(own_fit=model is None)
     dialect = dialect_of(long)
@@ -302,7 +303,7 @@ def impute_views(
     given: FileViews, fitting: Fitting, model: SSHIBA | None, targets: Targets, asked: Mapping[str, Any]
 ) -> SSHIBA:
     """Views in files, part by part. Returns the model."""
-    used = model or fitted(given.views, fitting, {})
+    used = model or fitted(given.views, fitting, given)
     tally = Tally()
     with RowsBar("filling", given.n_rows) as bar, ExitStack() as files:
         add, add_std = (files.enter_context(growing_views(given, path)) for path in (targets.out, targets.std))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -42,6 +42,7 @@ class Coding:
         Margin, ...
     ] = ()  # of a real view some of whose columns are transformed: how; before centre and scale
     beside: tuple = ()  # columns that are read with the features: the limits of each row
+    ends: tuple[tuple[float, float], ...] = ()  # of a real view: the least and the largest cell of each column, coded
 
     @property
     def latent_names(self) -> tuple:
@@ -90,6 +91,14 @@ class Coding:
             if margin.kind != "none":
                 mean[d], std[d] = margin.mean, margin.std / np.sqrt(self.variance[d])
         return mean, std
+
+    def with_ends(self, least: np.ndarray, largest: np.ndarray) -> Coding:
+        """The same, with the least and the largest cell of each column in the user's units, (D,) each."""
+        pairs = np.transpose([least, largest])
+        for d, margin in enumerate(self.margins):
+            pairs[d] = margin.forward(pairs[d])
+        coded = (pairs - self.centre[:, None]) / self.scale[:, None]
+        return replace(self, ends=tuple((low, high) for low, high in coded.tolist()))
 
     @property
     def has_intervals(self) -> bool:

@@ -65,10 +65,11 @@ def warn_below_zero(schema: Schema, name: str, decoded: np.ndarray, asked: int |
 
 
 def _ways_above_zero(schema: Schema, name: str, below: Mapping[int, str]) -> Iterator[With]:
-    """Margins and views of counts: for each of a few columns, else for all; only those of one table have options and
-    views of their own.
+    """Margins and views of counts: for each of a few columns, else for all that may have one margin; only those of one
+    table have options and views of their own.
     """
-    features, each = schema.codings[name].features, len(below) <= MOST
+    features, limits = schema.codings[name].features, schema.types[name].limits_of(schema.codings[name].read_columns)
+    each = len(below) <= MOST or any(limits.limited)
     counts = [features[place] for place, how in below.items() if how == "count" and schema.one_table and each]
     margins = {features[place]: how for place, how in below.items() if features[place] not in counts}
     margins = {feature: "normal" if how == "count" else how for feature, how in margins.items()}

@@ -25,7 +25,8 @@ from .wording import counted, first_few, quoted
 logger = logging.getLogger("sshiba")
 
 MOST = 5  # columns of which one thing is said
-FAR_BEYOND = 40.0  # deviations from the mean in training that a cell of new rows may have, however many were seen
+FAR_BEYOND = 5.0  # deviations by which a cell of new rows may be beyond all of training, or by the range of these
+FEW_SEEN = 30  # so few cells of training tell that only half: twice as far is allowed
 NOT_USUAL = 3  # cells at least in which a copy differs from its most frequent value: rare events coincide
 
 
@@ -64,7 +65,7 @@ def _warn_labels(schema: Schema, tables: Mapping[str, Table]) -> None:
         verb = "looks" if cells.startswith("1 ") else "look"
         shown = [(whose, label) for whose, (_, odd) in marks.items() for label in odd[:5]]
         often = Counter(label for _, label in shown)
-        own = [_missing(whose if schema.one_table and often[label] == 1 else None, label) for whose, label in shown]
+        own = [_missing(whose if often[label] == 1 else None, label) for whose, label in shown]
         said = With(Remedy.MISSING, tuple(dict.fromkeys(own)))
         problems.append(Problem(f"{cells} that {verb} like missing ({listed})", (said,)))
     if ways:
@@ -88,7 +89,7 @@ def _far_off(schema: Schema, tables: Mapping[str, Table]) -> Iterator[Problem]:
         table, coding = tables[name], schema.codings[name]
         if table.tensor is None and table.sparse is None:
             for place, own in view.outliers(table.sample, name, coding).items():
-                yield _far_off_in_words(coding.features[place], own, schema.one_table)
+                yield _far_off_in_words(coding.features[place], own)
 
 
 def _missing(column: Any, text: str) -> Example:
@@ -96,16 +97,15 @@ def _missing(column: Any, text: str) -> Example:
     return Example(repr(text), text if column is None else f"{column}={text}")
 
 
-def _if_missing(column: Any, values: Iterable[float], one_table: bool) -> With:
-    whose = column if one_table else None
-    return With(Remedy.IF_MISSING, tuple(_missing(whose, f"{value:.12g}") for value in values))
+def _if_missing(column: Any, values: Iterable[float]) -> With:
+    return With(Remedy.IF_MISSING, tuple(_missing(column, f"{value:.12g}") for value in values))
 
 
-def _far_off_in_words(column: Any, own: FarOff, one_table: bool) -> Problem:
+def _far_off_in_words(column: Any, own: FarOff) -> Problem:
     texts = [f"{value:g}" for value in own.values]
     where = f"{quoted(column)}: {' and '.join(texts)} ({counted(own.n, 'cell')})"
     what = f"{where} {'is' if len(texts) == 1 else 'are'} far from all others (next: {own.nearest:g})"
-    readings = (_if_missing(column, own.values, one_table), Remedy.WRONG_UNIT)
+    readings = (_if_missing(column, own.values), Remedy.WRONG_UNIT)
     return Problem(what, (*readings, Remedy.IF_REAL) if own.may_be_skewed else readings)
 
 
@@ -117,28 +117,29 @@ def warn_beyond_training(schema: Schema, data: Mapping[str, CodedView]) -> None:
 
 
 def _beyond_training(schema: Schema, data: Mapping[str, CodedView]) -> Iterator[Problem]:
-    """No value of n is farther from their mean than √(n − 1) deviations."""
+    """Cells that are farther beyond the range of training than it is wide, and than some deviations."""
     for name, view in data.items():
-        kind = schema.types.get(name)
-        if kind is None or kind.latent or not isinstance(view.target, np.ndarray):
+        kind, coding = schema.types.get(name), schema.codings.get(name)
+        if kind is None or coding is None or not coding.ends or not isinstance(view.target, np.ndarray):
             continue
-        coding = schema.codings[name]
-        n, width = np.maximum(coding.observed_per_feature, 1), len(coding.features)
-        most = np.minimum(np.sqrt(n), FAR_BEYOND) * np.sqrt(coding.variance)
-        known = view.target[:, :width]
+        low, high = np.transpose(coding.ends)
+        few = 1 + FEW_SEEN / np.maximum(coding.observed_per_feature, 1)
+        most = few * np.maximum(high - low, FAR_BEYOND * np.sqrt(coding.variance))
+        known = view.target[:, : len(coding.features)]
         known = np.clip(0.0, known[..., 0], known[..., 1]) if view.ndim == 3 else known  # where an interval is nearest
-        size = np.abs(known)
-        for place in np.flatnonzero((np.max(size, axis=0, initial=0.0) > np.maximum(most, 1.0))[:width]):
-            far = np.flatnonzero(size[:, place] > max(most[place], 1.0))
-            farthest = int(far[np.argmax(size[far, place])])
+        top, bottom = (end(known, axis=0, initial=0.0) for end in (np.max, np.min))  # of the mean, too, which is 0
+        for place in np.flatnonzero((top > high + most) | (bottom < low - most)):
+            beyond = np.maximum(known[:, place] - high[place], low[place] - known[:, place])
+            far = np.flatnonzero(beyond > most[place])
+            farthest = int(far[np.argmax(beyond[far])])
             margin = coding.margins[place] if coding.margins else None
             value = coding.centre[place] + coding.scale[place] * known[farthest, place]
             value = float(value if margin is None else margin.backward(np.array([value]))[0])
-            away = size[farthest, place] / np.sqrt(coding.variance[place])
+            away = abs(known[farthest, place]) / np.sqrt(coding.variance[place])
             times = f"{away:,.0f}" if away < 1e6 else f"{away:.0e}"
             what = f"{quoted(coding.features[place])}: {value:g} is {times} deviations from the mean in training"
             more = f", and {counted(len(far) - 1, 'more cell')} as far off" if len(far) > 1 else ""
-            missing = _if_missing(coding.features[place], [value], schema.one_table)
+            missing = _if_missing(coding.features[place], [value])
             yield Problem(f"{what}, farther than any cell there{more}", (Remedy.UNITS, missing))
 
 

@@ -27,13 +27,15 @@ MISSING = frozenset(
 )
 # Those that a person may mean as a label.
 WORDS = frozenset(("N/A", "NA", "NULL", "None", "n/a", "null"))
-# Small letters. They may be labels, so they are only pointed out.
-SUSPECTS = frozenset(
-    (
-        *("?", "??", "-", "--", "---", ".", "..", "...", "unknown", "unk", "unk.", "missing", "na", "n/a", "n.a."),
-        *("n. a.", "n.a", "none", "null", "nil", "nan", "not available", "not applicable", "not known", "no data"),
-        *("nodata", "undefined", "unbekannt", "keine angabe", "k.a.", "inconnu", "desconocido"),
-    )
+# They may be labels, so they are only pointed out.
+SUSPECTS = (
+    *("?", "??", "-", "--", "---", ".", "..", "...", "unknown", "unk.", "missing", "na", "n/a", "n.a.", "none", "null"),
+    *("nil", "nan", "nd", "n.d.", "n/d", "undefined", "pending", "no data", "not available", "not applicable"),
+    *("not known", "not determined", "not done", "not measured", "not recorded", "not reported"),
+    *("unbekannt", "fehlt", "fehlend", "entfällt", "ausstehend", "keine angabe", "k.A.", "ohne Angabe", "o.A.", "s.o."),
+    *("nicht bestimmt", "nicht bekannt", "n.b.", "nicht erhoben", "n.e.", "nicht gemessen", "nicht durchgeführt"),
+    *("nicht verfügbar", "n.v.", "nicht auswertbar", "nicht untersucht", "n.u.", "keine Daten"),
+    *("inconnu", "manquant", "non fait", "non disponible", "non déterminé", "non renseigné", "desconocido", "sin dato"),
 )
 
 
@@ -156,4 +158,13 @@ def _texts(values: Iterable[Any] | None) -> frozenset[str]:
 
 def suspects(labels: Iterable[Any]) -> list[str]:
     """The labels that look like markers."""
-    return [label for label in labels if isinstance(label, str) and label.strip().casefold() in SUSPECTS]
+    return [label for label in labels if isinstance(label, str) and _bare(label) in BARE_SUSPECTS]
+
+
+def _bare(text: str) -> str:
+    """The same for n. B., n.b. and n.b: small letters without blanks and a point at the end."""
+    text = "".join(text.split()).casefold()
+    return text.rstrip(".") or text
+
+
+BARE_SUSPECTS = frozenset(map(_bare, SUSPECTS))

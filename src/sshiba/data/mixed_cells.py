@@ -73,7 +73,9 @@ def _at_limit(words: pd.Series) -> Remedy | With:
     lower, upper = (side[0] if side else None for side in sides)
     ends = ["" if end is None else f"{end:.12g}" for end in (lower, upper)]
     pair = ", ".join(end or "None" for end in ends)
-    return With(Remedy.AT_LIMIT, (Example(f"{{{quoted(words.name)}: ({pair})}}", f"{words.name}={','.join(ends)}"),))
+    # In a shell 5,9 might be a number with a decimal comma.
+    told = [f"{end}.0" for end in ends] if all(end.lstrip("-").isdigit() for end in ends) else ends
+    return With(Remedy.AT_LIMIT, (Example(f"{{{quoted(words.name)}: ({pair})}}", f"{words.name}={','.join(told)}"),))
 
 
 def numbers_of_texts(texts: pd.Series) -> pd.Series:

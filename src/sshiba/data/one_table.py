@@ -19,10 +19,10 @@ from .containers import refuse_odd_names
 from .covariates import ENTRY, columns_named, refuse_name
 from .limits import Limits, read_beyond
 from .markers import Meanings, Texts, tell_markers, without_markers
-from .refusing import is_constant_text, refusal
+from .refusing import is_constant_text, refusal, words_among_labels
 from .spellings import holds_yes_no
 from .types import VIEW_TYPES, Ordinal, View, says_type
-from .wording import counted, did_you_mean, first_few, quoted
+from .wording import counted, did_you_mean, first_few, quoted, spelled_here
 
 logger = logging.getLogger("sshiba")
 
@@ -195,7 +195,7 @@ def by_type(frame: pd.DataFrame, alone: Sequence[Any] = (), taken: Sequence[Any]
     if len(refused) > 1 and frame.isna().all(axis=None):
         raise DataError(Problem("no cell has a value", (Remedy.READING,)))
     if refused:
-        raise DataError(*refused)
+        raise DataError(*refused, *words_among_labels(refused, frame[[c for own in views.values() for c in own]]))
     return views, numeric
 
 
@@ -266,11 +266,14 @@ def split_new(
 ) -> dict[str, Any]:
     """The views of a new table: those of which it has a column; columns it lacks are missing. Covariates as ever."""
     _check_columns(frame)
+    covariates = list(covariates)
+    known = [*(column for coding in codings.values() for column in coding.read_columns), *covariates]
+    spelled = {here: name for name, here in spelled_here(known, frame).items()}
+    frame = frame.set_axis([spelled.get(name, name) for name in frame], axis=1) if spelled else frame
     labels = {name: types[name].meanings(coding).labels for name, coding in codings.items()}
     labelled = {name: coding for name, coding in codings.items() if labels[name] != Texts()}
     learned = {feature: labels[name].of(feature) for name, coding in labelled.items() for feature in coding.features}
     frame, _ = without_markers(frame, Meanings(labels=Texts(of_columns=learned)))
-    known = [column for coding in codings.values() for column in coding.read_columns]
     views: dict[str, Any] = {}
     for name, coding in codings.items():
         present = [column for column in coding.features if column in frame]
@@ -281,7 +284,6 @@ def split_new(
     beside = [column for column in covariates if column in frame]
     if beside:
         views[ENTRY] = frame[beside]
-        known += beside
     if not views:
         raise ValueError(f"the table has none of the model's columns, {first_few(known, 10)}.")
     return views
@@ -289,7 +291,8 @@ def split_new(
 
 def tell_strange(columns: Iterable[Any], training: Collection[Any]) -> None:
     """Which columns of a new table that of training did not have."""
-    strange = [column for column in columns if column not in training]
+    known = {*training, *spelled_here(training, columns := list(columns)).values()}
+    strange = [column for column in columns if column not in known]
     if strange:
         logger.warning("columns the model does not know, left as they are: %s", first_few(strange, 10))
 
@@ -309,6 +312,7 @@ def _refuse_without_limits(frame: pd.DataFrame, name: str, coding: Coding, view:
 def merge_columns(frame: pd.DataFrame, parts: Mapping[str, Any], others: pd.DataFrame) -> pd.DataFrame:
     """The user's table with its columns taken from the views, and from `others` where no view has them."""
     columns = _columns(parts)
+    columns |= {here: columns[name] for name, here in spelled_here(columns, frame).items()}
     out = {}
     for place, name in enumerate(frame.columns):
         column = columns[name] if name in columns else others[name]
@@ -320,7 +324,9 @@ def merge_columns(frame: pd.DataFrame, parts: Mapping[str, Any], others: pd.Data
 
 def columns_absent_from(parts: Mapping[str, Any], frame: pd.DataFrame) -> pd.DataFrame:
     """The columns of the views that a table lacks."""
-    absent = pd.DataFrame({name: column for name, column in _columns(parts).items() if name not in frame})
+    columns = _columns(parts)
+    present = {*frame, *spelled_here(columns, frame)}
+    absent = pd.DataFrame({name: column for name, column in columns.items() if name not in present})
     if absent.columns.nlevels == frame.columns.nlevels:
         absent.columns = absent.columns.set_names(list(frame.columns.names))
     return absent

@@ -3,17 +3,20 @@
 from __future__ import annotations
 
 import datetime as dt
+from collections.abc import Iterable, Iterator
 
 import pandas as pd
 
-from .advice import Problem, Remedy
+from .advice import Problem, Remedy, With
 from .cells import column_kind, looks_numeric
 from .dates import are_dates
+from .markers import is_text
 from .mixed_cells import different_units, mixed, no_numbers, units
 from .spellings import holds_yes_no
-from .wording import quoted
+from .wording import counted, first_few, quoted
 
 MOST_LEVELS = 50  # text of more is no category
+NEARLY_ALL = 0.9  # of the cells: so many different ones without blanks are identifiers
 
 
 def refusal(column: pd.Series) -> Problem | None:
@@ -84,6 +87,9 @@ def _refused_text(values: pd.Series, texts: pd.Series, n_distinct: int) -> Probl
     if n_distinct == len(values) > 5:
         remedies = (Remedy.LEAVE_OUT, Remedy.ROW_NAMES)
         return Problem("has a different text in every row, as identifiers do", remedies)
+    if n_distinct > NEARLY_ALL * len(values) and n_distinct > MOST_LEVELS and not texts.str.contains(r"\s").any():
+        what = f"has {n_distinct:,} different texts in {len(values):,} rows, as identifiers do of which some repeat"
+        return Problem(what, (Remedy.LEAVE_OUT, Remedy.ROW_NAMES))
     if n_distinct > MOST_LEVELS or (n_distinct > 10 and 3 * n_distinct > len(values)):
         what = f"is free text ({n_distinct} different values; labels have at most {MOST_LEVELS})"
         return Problem(what, (Remedy.LEAVE_OUT, Remedy.FEWER_LEVELS))
@@ -93,3 +99,15 @@ def _refused_text(values: pd.Series, texts: pd.Series, n_distinct: int) -> Probl
 def is_constant_text(column: pd.Series) -> bool:
     """Is it a column of text, or of categories, with one label only?"""
     return column_kind(column) in ("text", "category") and column.nunique() == 1
+
+
+def words_among_labels(refused: Iterable[Problem], others: pd.DataFrame) -> Iterator[Problem]:
+    """Other columns in which texts are labels that may mean missing in a refused column of numbers."""
+    advised = [own for problem in refused for own in problem.remedies if isinstance(own, With)]
+    words = {one.shell: None for own in advised if own.remedy == Remedy.MISSING for one in own.examples}
+    for column in others:
+        found = [word for word in words if is_text(others[column].dtype) and others[column].eq(word).any()]
+        if found:
+            cells = counted(int(others[column].isin(found).sum()), "cell")
+            what = f"column {quoted(column)} has {first_few(found)} as a label, in {cells}"
+            yield Problem(what, (With.texts(Remedy.MISSING, found),))

@@ -6,6 +6,7 @@ from collections.abc import Iterable
 from difflib import get_close_matches
 from itertools import islice
 from typing import Any
+from unicodedata import normalize
 
 import numpy as np
 
@@ -33,6 +34,19 @@ def nearest(names: Iterable[Any], known: Iterable[Any]) -> dict[Any, Any]:
     folded = {str(name).strip().casefold(): name for name in known}
     close = {name: get_close_matches(str(name).strip().casefold(), folded, 1) for name in names}
     return {name: folded[near[0]] for name, near in close.items() if near}
+
+
+def spelled_here(known: Iterable[Any], here: Iterable[Any]) -> dict[Any, Any]:
+    """Known names that are here in other characters that look the same (Unicode's NFKC), such as µ or ü in two; and how
+    they are spelled here.
+    """
+    here = dict.fromkeys(here)
+    absent = [name for name in known if isinstance(name, str) and name not in here]
+    forms: dict[str, list[str]] = {}
+    for name in here if absent else ():
+        forms.setdefault(normalize("NFKC", str(name)), []).append(name)
+    found = {name: forms.get(normalize("NFKC", name), []) for name in absent}
+    return {name: ways[0] for name, ways in found.items() if len(ways) == 1}
 
 
 def did_you_mean(names: Iterable[Any], known: Iterable[Any]) -> str:

@@ -11,6 +11,7 @@ import pandas as pd
 from sklearn.exceptions import ConvergenceWarning
 
 from ..core.coded import CodedView
+from ..data.advice import DataWarning
 from ..data.coding import Coding
 from ..data.containers import fill_masked
 from ..data.sparse_tables import SparseTable, is_sparse_view, read_sparse
@@ -116,9 +117,12 @@ def as_array(value: Any) -> np.ndarray:
 
 
 def quiet_fit(model: Any, views: Any) -> Any:
-    """A fit among many: it need not converge, but Ctrl-C ends all of them."""
+    """A fit among many to parts of data that were read before: it need not converge, and says nothing of the data that
+    was not said then, but Ctrl-C ends all of them.
+    """
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore", ConvergenceWarning)
+        for known in (ConvergenceWarning, DataWarning):
+            warnings.simplefilter("ignore", known)
         with ctrl_c() as stop_requests:
             fitted = model.fit(views)
     if stop_requests or fitted_of(fitted).interrupted:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import warnings
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from typing import Any
@@ -15,7 +16,7 @@ from sklearn.base import clone
 from ..core.coded import CodedView
 from ..core.likelihoods import Likelihood
 from ..core.random import seed_sequence
-from ..data.advice import Problem, Remedy
+from ..data.advice import DataWarning, Problem, Remedy
 from ..data.containers import read_table
 from ..data.covariates import known_inputs
 from ..data.reading import read_in_memory, training_views
@@ -234,7 +235,9 @@ def check(
             raise ValueError("all views are sparse, and their cells cannot be hidden. Give some as dense arrays.")
         raise ValueError(f"no cell was hidden: the data are few, or the fraction ({fraction:g}) is.")
     fitted = quiet_fit(clone(model).set_params(views=schema.types), shown)
-    found = {name: _check(fitted, shown, name, views[name], index, mask) for name, mask in hidden.items()}
+    with warnings.catch_warnings():  # predictions are told of, with what to do, where the user asks for them
+        warnings.simplefilter("ignore", DataWarning)
+        found = {name: _check(fitted, shown, name, views[name], index, mask) for name, mask in hidden.items()}
     for name, one in found.items():
         few = one.ruled_by()
         if few is not None:

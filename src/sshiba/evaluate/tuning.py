@@ -27,6 +27,7 @@ from ..data.sampling import MOST_ROWS, draw_sample
 from ..data.schema import Schema
 from ..data.spellings import zero_one
 from ..data.types import View
+from ..data.wording import did_you_mean, first_few
 from ..fitted.fitted import fitted_of
 from .hiding import features_of, hide_cells, keep_cells, of_all_columns, quiet_fit, take_rows, tellable_cells
 from .holdout import likelihood_of
@@ -100,6 +101,7 @@ def tune(
     Tuned
     """
     _check_words(hide, scoring)
+    _check_options(model, grid)
     sample = draw_sample(views, max_rows, model.max_memory, random_state).views
     split = training_views(sample, model.views, known_inputs(model.covariates, model.sample_groups))
     views = split.views
@@ -148,6 +150,18 @@ def _check_can_be_hidden(schema: Schema, data: Mapping[str, CodedView], target: 
         raise ValueError(f"view {target!r} is sparse, and its cells cannot be hidden. Give it as a dense array.")
     if hide == "rows" and len(schema.types) == 1:
         raise ValueError(f"nothing is left to predict {target!r} from, the only view. Give hide='cells'.")
+
+
+def _check_options(model: Any, grid: Mapping[str, Any]) -> None:
+    """Refuse other estimators, and options that the model does not have."""
+    if not hasattr(model, "sample_groups"):
+        what = f"tune takes a model of views, SSHIBA(), not {type(model).__name__}"
+        raise TypeError(f"{what}. For estimators of one table X and y use GridSearchCV of scikit-learn.")
+    known = list(model.get_params(deep=False))
+    unknown = [option for option in grid if "." not in option and option not in known]
+    if unknown:
+        hint = did_you_mean(unknown, known)
+        raise ValueError(f"unknown option {first_few(unknown)}: the model has {first_few(known, len(known))}.{hint}")
 
 
 def _tellable_by(

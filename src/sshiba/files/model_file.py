@@ -405,14 +405,15 @@ def pack_coding(coding: Coding) -> dict[str, Any]:
         "at_limits": list(coding.at_limits),
         "margins": [asdict(margin) for margin in coding.margins],
         "beside": [tagged(name) for name in coding.beside],
+        "ends": [list(pair) for pair in coding.ends],
     }
 
 
 def unpack_coding(entry: dict[str, Any], arrays: dict[str, np.ndarray]) -> Coding:
     categories = entry.get("categories")
-    by_column = [len(entry.get(name, ())) for name in ("at_limits", "margins", "above_zero")]
+    by_column = [len(entry.get(name, ())) for name in ("at_limits", "margins", "above_zero", "ends")]
     if any(n not in (0, len(entry["features"])) for n in by_column):
-        raise ModelFileError("its limits or margins are not those of its columns")
+        raise ModelFileError("its limits, margins or ends are not those of its columns")
     return Coding(
         features=tuple(untagged(name) for name in entry["features"]),
         levels=None if entry["levels"] is None else tuple(untagged(level) for level in entry["levels"]),
@@ -426,6 +427,7 @@ def unpack_coding(entry: dict[str, Any], arrays: dict[str, np.ndarray]) -> Codin
         at_limits=tuple(entry.get("at_limits", ())),
         margins=tuple(unpack_margin(own) for own in entry.get("margins", ())),
         beside=tuple(untagged(name) for name in entry.get("beside", ())),
+        ends=tuple((float(least), float(largest)) for least, largest in entry.get("ends", ())),
         **{name: arrays[name] for name in CODING_ARRAYS},
     )
 

@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from dataclasses import asdict, dataclass, field, fields
+from dataclasses import asdict, dataclass, field, fields, replace
 from typing import Any
 
 from ..data.markers import Meanings, Texts
+from ..data.wording import spelled_here
 from .formats import FileError
-from .number_marks import Range
+from .number_marks import SWAP, Range
 from .text_files import Dialect
 
+END_BEYOND = re.compile(r"[<>≤≥]=?\s*\d[\d.,]*\s*$")
 DATES = ("features", "leave-out")
 
 
@@ -47,9 +50,18 @@ class Reading:
 
     def meanings(self, columns: Collection[Any], known: Mapping[Any, Collection[Any] | None]) -> Meanings:
         """What texts mean in a table of these columns; `known` are labels that a model knows."""
-        missing, labels = (said_of(texts, columns) for texts in (self.missing, self.not_missing))
+        missing, labels = (said_of(_spelled(texts), columns) for texts in (self.missing, self.not_missing))
         learned = {column: set(own) - missing.of(column) for column, own in known.items() if own is not None}
         return Meanings(missing=missing, labels=labels | Texts.among((), learned))
+
+
+def _spelled(texts: Iterable[str]) -> list[str]:
+    """Texts, and cells beyond a limit, such as <0.5 or crp=<0.5, with the other decimal mark, too."""
+    return [each for text in texts for each in dict.fromkeys((text, END_BEYOND.sub(_swapped, text)))]
+
+
+def _swapped(found: re.Match[str]) -> str:
+    return found[0].translate(SWAP)
 
 
 def said_of(texts: Iterable[str], columns: Iterable[Any]) -> Texts:
@@ -81,6 +93,15 @@ class LearnedReading:
         """Do days come before months in dates? As it was said, or found."""
         found = self.dialect.day_first if self.dialect is not None else None
         return found if self.how.day_first is None else self.how.day_first
+
+    def spelled_as_in(self, columns: Iterable[Any]) -> LearnedReading:
+        """The same, its columns spelled as in a file."""
+        here = spelled_here(self.levels, columns)
+        if not here:
+            return self
+        levels = {here.get(column, column): own for column, own in self.levels.items()}
+        ranges = {here.get(column, column): own for column, own in self.ranges.items()}
+        return replace(self, levels=levels, ranges=ranges)
 
     def to_json(self) -> dict[str, Any]:
         """Plain values; the columns are in the model itself."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import re
 import zlib
 from collections import Counter
 from collections.abc import Collection, Iterator, Mapping, Sequence
@@ -19,6 +20,7 @@ import pandas as pd
 
 from ..data.dates import date_columns, date_orders, features_of_dates
 from ..data.markers import Markers, added, is_text, tell_markers, without_markers
+from ..data.mixed_cells import BEYOND_LIMIT
 from ..data.source_formats import parquet_source
 from ..data.spellings import normalise_labels
 from ..data.wording import counted, did_you_mean, first_few, quoted, the_one
@@ -179,13 +181,12 @@ def make_table(raw: RawTable, how: Reading, learned: LearnedReading | None, drop
         names = {str(name) for name in raw.frame}
         earlier = {part for text in learned.how.drop for part in (text, *_split(text, names))}
         dropped = dropped | {name for name in raw.frame if str(name) in earlier}
-        how = joined(how, learned.how)
+        how, learned = joined(how, learned.how), learned.spelled_as_in(raw.frame)
     name_column = _name_column(raw, how, learned)
     frame = raw.frame
     if name_column is not None:
         names = frame[name_column] if raw.dialect is None else frame[name_column].str.strip()
-        if (names.astype(str).str.strip() == "").any() or names.isna().any():
-            raise FileError(f"{raw.path!r}: some rows have no name in {name_column or 'the first column'!r}.")
+        _refuse_unnamed(raw, names)
         frame = frame.drop(columns=name_column)
         frame.index = pd.Index(names, name=name_column if name_column not in ("", NO_NAME) else None)
     if len(frame) == 0 or frame.shape[1] == 0:
@@ -215,6 +216,17 @@ def make_table(raw: RawTable, how: Reading, learned: LearnedReading | None, drop
         if dialect is not None:
             dialect = replace(dialect, day_first=the_one(orders.values()))
     return FileTable(raw.frame, values, name_column, dialect, formats, whole, raw.sheet, taken)
+
+
+def _refuse_unnamed(raw: RawTable, names: pd.Series) -> None:
+    """Rows without a name: how many, and where the first are, counted from the first row below the header."""
+    unnamed = np.flatnonzero((names.astype(str).str.strip() == "") | names.isna())
+    if len(unnamed):
+        index = raw.frame.index  # of a part of a file it goes on from the part before
+        places = unnamed + 1 + (index.start if isinstance(index, pd.RangeIndex) else 0)
+        whose = f"{counted(len(unnamed), 'row has', 'rows have')} no name in {names.name or 'the first column'!r}"
+        below = f"{'row' if len(places) == 1 else 'rows'} {first_few(places)} below the header"
+        raise FileError(f"{raw.path!r}: {whose}: {below}. Name or remove {'it' if len(places) == 1 else 'them'}.")
 
 
 def joined(how: Reading, learned: Reading) -> Reading:
@@ -403,8 +415,10 @@ def tell_taken(taken: Mapping[Any, Markers], columns: Sequence[Any], how: Readin
 
 
 def _plain(text: str) -> float | str:
-    """The same for texts that say the same number."""
-    return next(iter(_numbers_among(frozenset({text}))), text.strip())
+    """The same for texts that say the same number, and for cells beyond a limit with either decimal mark."""
+    text = text.strip()
+    alike = text.replace(",", ".") if re.match(BEYOND_LIMIT, text) else text
+    return next(iter(_numbers_among(frozenset({text}))), alike)
 
 
 def _labels(column: pd.Series, named: Collection[str]) -> pd.Series:

@@ -16,7 +16,7 @@ from sklearn.utils.multiclass import check_classification_targets
 
 from ..data.types import Binary, Categorical, Real
 from ..fitted.candidates import ALL
-from .table_model import OneTableModel, plain
+from .table_model import OneTableModel, plain, with_nan
 
 TARGET = "y (target)"  # the view that y is; no view of X is called so
 TO_PREDICT = Real(noise="view")  # one noise for all columns of X, so that no factor is spent on one of them
@@ -154,7 +154,7 @@ class SSHIBARegressor(RegressorMixin, SupervisedModel):
         X = self._read_table(X, fitting=True)
         if y is None:
             raise ValueError("This SSHIBARegressor estimator requires y to be passed, but the target y is None.")
-        y = check_array(y, ensure_2d=False, dtype=np.float64, ensure_all_finite="allow-nan", input_name="y")
+        y = check_array(with_nan(y), ensure_2d=False, dtype=np.float64, ensure_all_finite="allow-nan", input_name="y")
         check_consistent_length(X, y)
         if y.ndim > 2:
             raise ValueError(f"y must be (n_samples,) or (n_samples, n_targets), not of shape {y.shape}.")

@@ -7,6 +7,7 @@ from dataclasses import dataclass, fields
 from typing import Any, ClassVar
 
 import numpy as np
+import pandas as pd
 from sklearn.base import BaseEstimator
 from sklearn.utils import Tags, check_random_state
 from sklearn.utils.validation import check_is_fitted, validate_data
@@ -101,7 +102,7 @@ class OneTableModel(BaseEstimator):
 
         Rows are matched by their place, so what a frame calls them is forgotten.
         """
-        library = library_of(X)
+        library, X = library_of(X), with_nan(X)
         least = 2 if fitting else 1
         if library is None:
             return validate_data(
@@ -127,6 +128,12 @@ class OneTableModel(BaseEstimator):
         """The views of new rows."""
         check_is_fitted(self, "model_")
         return self.columns_.split(self._read_table(X, fitting=False))
+
+
+def with_nan(given: Any) -> Any:
+    """An array of objects with NaN where a cell is missing, be it None or pandas' NA; anything else as it is."""
+    is_objects = isinstance(given, np.ndarray) and given.dtype == object
+    return np.where(pd.isna(given), np.nan, given) if is_objects else given
 
 
 def plain(found: Any) -> np.ndarray:

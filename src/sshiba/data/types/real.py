@@ -186,7 +186,7 @@ class Real(View):
     def make_coding(self, learned: NumberSummary | MarginSummary, name: str) -> Coding:
         """Find the margins, centre each feature; scale each to unit variance, or all by one number."""
         if isinstance(learned, NumberSummary):
-            return self._standard_coding(learned, name)
+            return self._standard_coding(learned, name).with_ends(learned.least, learned.largest)
         refuse_empty(learned.raw, name)
         margins, refused = choose_margins(learned)
         if refused:
@@ -196,7 +196,8 @@ class Real(View):
             )
             raise DataError(Problem(f"{what} {DOMAINS[kind]}", (Remedy.MISSING, Remedy.OTHER_MARGIN)))
         coding = self._standard_coding(summary_of(learned, margins), name)
-        return replace(coding, margins=tuple(margins)) if any(m.kind != "none" for m in margins) else coding
+        margins = margins if any(margin.kind != "none" for margin in margins) else []
+        return replace(coding, margins=tuple(margins)).with_ends(learned.raw.least, learned.raw.largest)
 
     def _standard_coding(self, learned: NumberSummary, name: str) -> Coding:
         refuse_empty(learned, name)
