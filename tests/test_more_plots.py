@@ -18,6 +18,7 @@ matplotlib.use("Agg")
 from matplotlib import pyplot as plt
 from matplotlib.collections import PathCollection
 from matplotlib.colors import to_hex
+from matplotlib.text import Text
 
 ODD = "\\bad$\\foo$ and\nmore, with a name that is far too long to be shown"
 
@@ -315,7 +316,7 @@ def test_names_of_ranked_weights_leave_their_points_free(model: SSHIBA) -> None:
     ax = plots.ranked_weights(model, "blood", 1, n=6)
     ax.figure.canvas.draw()
     for text in ax.texts:
-        point, box = ax.transData.transform(text.xy), text.get_window_extent()
+        point, box = ax.transData.transform(text.xy), Text.get_window_extent(text)
         assert not box.x0 - 2 < point[0] < box.x1 + 2
 
 

@@ -137,7 +137,8 @@ def test_sentences_fit_their_numbers(model: SSHIBA) -> None:
     complete = pd.DataFrame({"a": [1.0, 1.0], "b": [1.0, 0.0]})
     assert sentences.overview(complete) == "1 row of 2 is complete in all views; missing altogether: b of 1 row."
     table = pd.DataFrame({"feature": ["u", "v", "w"], "relevance": [8.0, 1.0, 1.0]})
-    assert "u is the most relevant of 3 classes of a; one alone holds half" in sentences.relevance("a", table, "3 classes")
+    words = sentences.relevance("a", table, "3 classes")
+    assert "u is the most relevant of 3 classes of a; one alone holds half" in words
     assert "1 of 3 are above 1" in sentences.relevance("a", table, "3 features")
     names = ["factor 1", "factor 2"]
     correlation = pd.DataFrame([[1.0, 0.5], [0.5, 1.0]], names, names)

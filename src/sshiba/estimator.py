@@ -51,6 +51,8 @@ DATA = {"views": UNUSED}  # the data of a method, not metadata that a pipeline h
 class SSHIBA(BaseEstimator):
     """Bayesian factor analysis of several views of the same samples, of different types, with gaps.
 
+    Fitted attributes that are not listed here are in the documentation, docs/api.md.
+
     Parameters
     ----------
     n_components : int, optional
@@ -81,7 +83,8 @@ class SSHIBA(BaseEstimator):
         Choose `priors` and `keep`, where they are None, and whether labels count half, by short fits without a quarter
         of the rows and how well they predict these. The fewest factors are kept where they are nearly as good. "auto"
         does so where a sweep takes less than about 60 milliseconds, no view selects features and none is sparse; where
-        gaps make sweeps longer, with a part of the rows (600 or more) and up to 40 factors. None takes the fewest. A list is compared whatever the data. `search_` tells what was found.
+        gaps make sweeps longer, with a part of the rows (600 or more) and up to 40 factors. None takes the fewest. A
+        list is compared whatever the data. `search_` tells what was found.
     covariates : list of names, or mapping of name to "real" or "categorical", optional
         Known inputs such as a batch or an age, which have effects in every view and so take no factor: columns of the
         one DataFrame, or entries beside the views (all their columns), or columns of the entry "covariates". Their
@@ -123,8 +126,6 @@ class SSHIBA(BaseEstimator):
     log_evidence_ : float or None
         An estimate of the log evidence: the bound, corrected for most of its gap. It compares models of the same data.
         None with labels, levels, counts, limits, tied ranks or groups of samples, and under missing="mean-field".
-
-    All others are in the documentation, docs/api.md.
     """
 
     fitted_: Fitted
@@ -209,6 +210,9 @@ class SSHIBA(BaseEstimator):
     ) -> SSHIBA:
         """Fit the model.
 
+        Ctrl-C ends the fit and keeps the best state so far; `resume` goes on from it. Restarts that run at a time
+        (`n_jobs`) keep those that are done; before the first of them is, and in the search, there is nothing to keep.
+
         Parameters
         ----------
         views : dict of arrays, DataFrames or Series; or one DataFrame, array, MuData or AnnData
@@ -222,9 +226,6 @@ class SSHIBA(BaseEstimator):
         y : ignored
         checkpoint : path, optional
             Save the best state so far in this file every `checkpoint_minutes`; restarts then run one after another.
-
-        Ctrl-C ends the fit and keeps the best state so far; `resume` goes on from it. Restarts that run at a time
-        (`n_jobs`) keep those that are done; before the first of them is, and in the search, there is nothing to keep.
 
         Returns
         -------

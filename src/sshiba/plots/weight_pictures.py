@@ -91,7 +91,7 @@ def ranked_weights(model: FittedModel, view: str, factor: int = 1, n: int = 10, 
     for sign, colour, aside in ((-1, PALETTE[3], "left"), (1, PALETTE[0], "right")):
         own = top[np.sign(top["weight"]) == sign]
         ax.plot(own["rank"], own["weight"], "o", color=colour, ms=5)
-        # Low weights stand at the left end: their names go to the right of them all, and those of high ones to the left.
+        # Low weights stand at the left end: their names go to the right of all of them, those of high ones to the left.
         aside_of = own["rank"] - sign * CLEAR * len(table)
         across = max(0.22 * len(table), aside_of.max()) if sign < 0 else min(0.78 * len(table), aside_of.min())
         places = _apart(own["weight"].to_numpy(), step, low - margin / 2, high + margin / 2)

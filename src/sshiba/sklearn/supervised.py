@@ -36,15 +36,16 @@ class SupervisedModel(OneTableModel):
 class SSHIBAClassifier(ClassifierMixin, SupervisedModel):
     """A classifier for tables X with gaps, which also learns from rows without a label.
 
+    All parameters but those below are those of `SSHIBA`. y may be 2-D: several labels of yes and no (0 / 1).
+    scikit-learn's scorers refuse gaps in y (scores are NaN): give validation a scorer that leaves these rows out, and
+    `cv=KFold(5, shuffle=True)`.
+
     Parameters
     ----------
     unlabelled : optional
         The value that means no label, such as -1. NaN, None and NA always do.
     views : mapping, optional
         View name -> its columns of X, or (columns, type).
-
-    All others are those of `SSHIBA`. y may be 2-D: several labels of yes and no (0 / 1). scikit-learn's scorers refuse
-    gaps in y (scores are NaN): give validation a scorer that leaves these rows out, and `cv=KFold(5, shuffle=True)`.
 
     Attributes
     ----------
@@ -131,12 +132,12 @@ def _yes_no(labels: np.ndarray, absent: np.ndarray) -> np.ndarray:
 class SSHIBARegressor(RegressorMixin, SupervisedModel):
     """A regressor for tables X with gaps, with standard deviations; it also learns from rows without a target.
 
+    All parameters but those below are those of `SSHIBA`. y may have several columns, and NaN where a target is missing.
+
     Parameters
     ----------
     views : mapping, optional
         View name -> its columns of X, or (columns, type).
-
-    All others are those of `SSHIBA`. y may have several columns, and NaN where a target is missing.
 
     Attributes
     ----------
