@@ -39,9 +39,9 @@ def elbo(model: FittedModel, ax: Axes | None = None) -> Axes:
     top = table["elbo"].max()
     finest = max(1e-6 * abs(top), 1e-3)
     several = table["restart"].nunique() > 1
-    for restart, path in table.groupby("restart"):
+    for number, (_, path) in enumerate(table.groupby("restart"), start=1):
         best = bool(path["best"].iloc[0])
-        label = f"best: start {restart + 1}" if best and several else None if several else f"ends at {top:,.1f}"
+        label = f"best: start {number}" if best and several else None if several else f"ends at {top:,.1f}"
         width, colour = (2, PALETTE[0]) if best else (1, GREY)
         ax.plot(path["sweep"], top - path["elbo"] + finest, color=colour, lw=width, zorder=2 + best, label=label)
     if several:
