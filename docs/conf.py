@@ -48,12 +48,20 @@ def pages_without_data() -> dict[str, str]:
 WITHOUT_DATA = pages_without_data()
 nb_execution_excludepatterns = [f"{page}.md" for page in WITHOUT_DATA]
 
-# Pictures go into the pages; what kernels and their client log, nowhere.
+# Pictures go into the pages, and warnings without the place of a cell; what kernels and their client log, nowhere.
 os.environ["MPLBACKEND"] = "module://matplotlib_inline.backend_inline"
 logging.getLogger("traitlets").addFilter(lambda record: record.levelno >= logging.WARNING)
 profile = Path(tempfile.mkdtemp()) / "profile_default"
 profile.mkdir()
-(profile / "ipython_kernel_config.py").write_text('get_config().IPKernelApp.log_level = "ERROR"\n', encoding="utf-8")
+KERNEL = """
+kernel = get_config().IPKernelApp
+kernel.log_level = "ERROR"
+kernel.exec_lines = [
+    "import warnings as _warnings",
+    "_warnings.formatwarning = lambda words, kind, *_, **__: f'{kind.__name__}: {words}' + chr(10)",
+]
+"""
+(profile / "ipython_kernel_config.py").write_text(KERNEL, encoding="utf-8")
 os.environ["IPYTHONDIR"] = str(profile.parent)
 
 autodoc_typehints = "none"

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import logging
 import time
-import warnings
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import nullcontext
 from dataclasses import replace
@@ -26,6 +25,7 @@ from .data.advice import Problem, Remedy
 from .data.covariates import plain_covariates
 from .data.reading import read_training, warn_empty_rows
 from .data.schema import Schema
+from .data.telling import tell
 from .data.types import View
 from .files.atomic import check_place
 from .files.model_file import ModelFileError, load_model, save_model
@@ -328,10 +328,9 @@ class SSHIBA(BaseEstimator):
         if interrupted:
             logger.warning(Problem("interrupted, the best state so far is kept", (Remedy.RESUME,)))
         elif not self.converged_:
-            warnings.warn(
+            tell(
                 f"The bound still rose after {self.n_iter_} sweeps; raise max_iter or max_time, or tol.",
                 ConvergenceWarning,
-                stacklevel=3,
             )
 
     def _keep(self, fit: Fitted) -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import warnings
 from dataclasses import dataclass
 from typing import Any
 
@@ -14,6 +13,7 @@ from sklearn.exceptions import DataConversionWarning
 from sklearn.utils import Tags, assert_all_finite, check_array, check_consistent_length
 from sklearn.utils.multiclass import check_classification_targets
 
+from ..data.telling import tell
 from ..data.types import Binary, Categorical, Real
 from ..fitted.candidates import ALL
 from .table_model import OneTableModel, plain
@@ -98,11 +98,10 @@ class SSHIBAClassifier(ClassifierMixin, SupervisedModel):
             raise TypeError("Sparse data was passed for y, but dense data is required. Use '.toarray()' to convert.")
         labels = y.to_numpy() if hasattr(y, "to_numpy") else np.asarray(y)
         if labels.ndim == 2 and labels.shape[1] == 1:
-            warnings.warn(
+            tell(
                 "A column-vector y was passed when a 1d array was expected. Change the shape of y to (n_samples,), "
                 "for example using ravel().",
                 DataConversionWarning,
-                stacklevel=3,
             )
             labels = labels[:, 0]
         if labels.ndim not in (1, 2):
