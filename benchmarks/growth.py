@@ -19,6 +19,9 @@ from sshiba.core.start import random_posterior
 from sshiba.engines import make_rows
 from sshiba.fitting.sweep import State, sweep
 
+TICKS = (0.2, 0.5, 1, 2, 5, 10, 20, 50, 100, 200, 500)  # milliseconds
+BETWEEN = (0.3, 0.7, 3, 7, 30, 70, 300)  # where less than a decade is drawn
+
 
 def sweep_seconds(
     n: int, d: int, k: int, select: bool = False, seen: np.ndarray | None = None, engine: str = "auto", repeats: int = 5
@@ -118,7 +121,9 @@ def main(quick: bool = False) -> list[Row]:
 
 
 def draw(curves: dict[str, Sequence[tuple[float, float]]]) -> None:
-    """A panel for each kind of size, both axes logarithmic; the dotted line is time in proportion to the size."""
+    """A panel for each kind of size, both axes logarithmic, but that of sizes which begin at 0; the dotted line is time
+    in proportion to the size.
+    """
     import matplotlib
 
     matplotlib.use("Agg")
@@ -142,8 +147,8 @@ def draw(curves: dict[str, Sequence[tuple[float, float]]]) -> None:
         every = 1000 * np.concatenate([np.array(points)[:, 1] for _, points in lines])
         ax.set(yscale="log", ylim=(every.min() / 2, every.max() * 2), title=title)
         ax.minorticks_off()
-        ticks = [t for t in (0.2, 0.5, 1, 2, 5, 10, 20, 50, 100, 200, 500) if every.min() / 2 <= t <= every.max() * 2]
-        ax.set_yticks(ticks)
+        low, high = every.min() / 2, every.max() * 2
+        ax.set_yticks([t for t in (TICKS if high / low > 10 else sorted((*TICKS, *BETWEEN))) if low <= t <= high])
         ax.yaxis.set_major_formatter(FuncFormatter(lambda v, _: f"{v:g}"))
         ax.grid(axis="y", color="#e5e5e5")
         shared = lines[0][0].rsplit(", ", 1)[0] if len(lines) > 1 else lines[0][0]

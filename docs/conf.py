@@ -48,12 +48,20 @@ def pages_without_data() -> dict[str, str]:
 WITHOUT_DATA = pages_without_data()
 nb_execution_excludepatterns = [f"{page}.md" for page in WITHOUT_DATA]
 
-# Pictures go into the pages; what kernels and their client log, nowhere.
+# Pictures go into the pages, and warnings without the place of a cell; what kernels and their client log, nowhere.
 os.environ["MPLBACKEND"] = "module://matplotlib_inline.backend_inline"
 logging.getLogger("traitlets").addFilter(lambda record: record.levelno >= logging.WARNING)
 profile = Path(tempfile.mkdtemp()) / "profile_default"
 profile.mkdir()
-(profile / "ipython_kernel_config.py").write_text('get_config().IPKernelApp.log_level = "ERROR"\n', encoding="utf-8")
+KERNEL = """
+kernel = get_config().IPKernelApp
+kernel.log_level = "ERROR"
+kernel.exec_lines = [
+    "import warnings as _warnings",
+    "_warnings.formatwarning = lambda words, kind, *_, **__: f'{kind.__name__}: {words}' + chr(10)",
+]
+"""
+(profile / "ipython_kernel_config.py").write_text(KERNEL, encoding="utf-8")
 os.environ["IPYTHONDIR"] = str(profile.parent)
 
 autodoc_typehints = "none"
@@ -65,8 +73,9 @@ NAMES = r"<mi>(?:log|tanh)</mi>"
 
 
 def spaced(mathml: str) -> str:
-    """Formulas with the spaces that TeX has and the converter leaves out: log p, x ~ N."""
+    """Formulas with the spaces that TeX has and the converter leaves out: log p, x ~ N; primes as large as TeX's."""
     mathml = mathml.replace("<mi>&#x0007E;</mi>", "<mo>&#x0223C;</mo>")
+    mathml = mathml.replace("<mi>&#x02032;</mi>", "<mo>&#x02032;</mo>")
     mathml = re.sub(rf"({NAMES})(?!<mo[^>]*>(?:&#x00028;|\())", rf"\1{THIN}", mathml)
     before = r"(</(?:mi|mn|msub|msup|msubsup|munder|mfrac|mrow|mstyle)>|&#x02211;</mo>)"
     return re.sub(rf"{before}({NAMES})", rf"\1{THIN}\2", mathml)
@@ -75,7 +84,10 @@ def spaced(mathml: str) -> str:
 def write_formula(writer: Any, node: Any) -> None:
     """A formula as MathML, which browsers draw by themselves: pages need no network."""
     block = node.__class__.__name__ == "math_block"
-    writer.body.append(spaced(convert(node.astext(), display="block" if block else "inline")))
+    mathml = spaced(convert(node.astext(), display="block" if block else "inline"))
+    if "<mi>&</mi>" in mathml or "<mi>&amp;</mi>" in mathml:
+        raise ValueError(f"a formula with & is not aligned but shows it; write several: {node.astext()}")
+    writer.body.append(mathml)
     raise SkipNode
 
 

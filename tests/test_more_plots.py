@@ -10,6 +10,7 @@ from scipy.stats import norm, spearmanr
 from sklearn.metrics import roc_auc_score
 
 from sshiba import SSHIBA, Binary, Categorical, Ordinal, Real, plots
+from sshiba.evaluate import check
 from sshiba.evaluate.confidence import auc_interval, binomial_interval, rank_correlation_interval
 from sshiba.plots.canvas import short
 
@@ -17,6 +18,7 @@ matplotlib.use("Agg")
 from matplotlib import pyplot as plt
 from matplotlib.collections import PathCollection
 from matplotlib.colors import to_hex
+from matplotlib.text import Text
 
 ODD = "\\bad$\\foo$ and\nmore, with a name that is far too long to be shown"
 
@@ -127,6 +129,32 @@ def test_associations_are_correlations_and_areas(model: SSHIBA, views: dict) -> 
     assert plots.associations_data(model, "kind", views, factor=2)["factor"].unique().tolist() == ["factor 2"]
 
 
+def test_numbers_that_are_labels_to_the_model_are_labels_in_pictures() -> None:
+    """Of classes 0, 1, 2 each is told apart; they are neither ranked nor on a scale, also where holes made floats."""
+    rng = np.random.default_rng(0)
+    digit = pd.Series(rng.integers(0, 3, 120), name="digit").astype(float).mask(rng.random(120) < 0.1)
+    x = np.stack([digit == 1, digit == 2, digit == 0]).T * 3.0 + rng.standard_normal((120, 3))
+    data = {"x": x, "digit": digit}
+    model = SSHIBA(2, {"digit": Categorical()}, random_state=0, search=None, max_iter=30).fit(data)
+    table = plots.associations_data(model, "digit", data)
+    assert set(table["label"]) == {"0", "1", "2"}
+    assert set(table["measure"]) == {"AUC"}
+    legend = plots.factors(model, color="digit", views=data).get_legend()
+    assert [text.get_text() for text in legend.get_texts()] == ["unknown", "0", "1", "2"]
+
+
+def test_of_two_labels_it_is_said_which_one_is_meant(model: SSHIBA) -> None:
+    """The AUC is that of the label: below 0.5 where it goes with low values; of 0 and 1 the name alone says it."""
+    first = model.factors_["factor 1"].to_numpy()
+    low = pd.Series(np.where(first < np.median(first), "malignant", "benign"), model.factors_.index, name="mass")
+    by = {"mass": low, "yes": (low == "malignant").astype(int)}
+    names = [label.get_text() for label in plots.associations(model, by, factor=1).get_yticklabels()]
+    assert sorted(names) == ["mass = malignant", "yes"]
+    assert list(plots.association_map_data(model, by)) == ["mass = malignant", "yes"]
+    assert (plots.associations_data(model, by, factor=1)["value"] == 0).all()
+    assert "mass = malignant: AUC 0.00 (" in plots.beeswarm(model, low, 1).get_title()
+
+
 def test_a_label_of_three_rows_is_not_told_apart_for_sure(model: SSHIBA) -> None:
     order = model.factors_["factor 1"].to_numpy().argsort()
     rare, common = np.zeros(90), np.zeros(90)
@@ -173,7 +201,7 @@ def test_a_swarm_by_label(model: SSHIBA, views: dict) -> None:
     assert to_hex(first.get_facecolor()[0]) == "#d0d0d0"  # what is unknown lies below
     fever = views["signs"]["fever"].dropna()
     area = roc_auc_score(fever, model.factors_["factor 1"][fever.index])
-    assert f"AUC {max(area, 1 - area):.2f} (" in ax.get_title()
+    assert f"AUC {area:.2f} (" in ax.get_title()
     bodies = len(ax.collections) - len(plots.beeswarm(model, "fever", views=views, violin=False).collections)
     assert bodies == 2
     assert len(points(plots.beeswarm(model, "fever", color="a", views=views))) == 90
@@ -229,6 +257,9 @@ def test_pairs_of_factors(model: SSHIBA, views: dict) -> None:
     assert sum(bar.get_height() for bar in panels[0].patches) == 90
     assert panels[1].get_legend().get_title().get_text() == "kind"
     assert list(plots.factor_pairs_data(model)) == list(model.factors_)[:5]
+    scaled = plots.factor_pairs(model, [2, 1], color="a", views=views)
+    assert scaled.child_axes[1].get_legend() is None  # what is unknown is explained below the colour bar
+    assert [ax.get_legend().get_texts()[0].get_text() for ax in scaled.figure.axes if ax.get_legend()] == ["unknown"]
 
 
 # ------------------------------------------------------------------------------------------------ features and data
@@ -279,6 +310,24 @@ def test_ranked_weights(model: SSHIBA) -> None:
     np.testing.assert_allclose(ax.lines[1].get_xydata(), table[["rank", "weight"]])
     largest = plots.weights_data(model, "blood", 1)["feature"].head(3)
     assert {text.get_text() for text in ax.texts} == {short(name) for name in largest}
+
+
+def test_names_of_ranked_weights_leave_their_points_free(model: SSHIBA) -> None:
+    ax = plots.ranked_weights(model, "blood", 1, n=6)
+    ax.figure.canvas.draw()
+    for text in ax.texts:
+        point, box = ax.transData.transform(text.xy), Text.get_window_extent(text)
+        assert not box.x0 - 2 < point[0] < box.x1 + 2
+
+
+def test_a_title_of_levels_stays_beside_the_colour_bar() -> None:
+    views = {"answers": make_views(200)["pain"].rename(columns={"pain": "sports"})}
+    views["x"] = make_views(200)["blood"]
+    checks = check(SSHIBA(2, random_state=0, search=None, max_iter=30), views, fraction=0.2)
+    ax = plots.imputation(checks, "answers")
+    ax.figure.canvas.draw()
+    bar = next(other for other in ax.figure.axes if other is not ax)
+    assert ax.title.get_window_extent().x1 < bar.get_window_extent().x0
 
 
 def test_r2_of_features_is_the_true_one() -> None:

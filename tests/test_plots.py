@@ -125,6 +125,8 @@ def test_the_numbers_are_those_of_the_model(model: SSHIBA) -> None:
     np.testing.assert_allclose(image, 100 * model.r2_.drop(index="all"))
     paths = plots.elbo_data(model)
     assert paths["restart"].nunique() == 2
+    legend = [text.get_text() for text in plots.elbo(model).get_legend().get_texts()]
+    assert legend == [f"best: start {model.fitted_.best_restart + 1}", "1 other start"]
     assert paths[paths["best"]]["elbo"].iloc[-1] == model.elbo_
     weights = plots.weights_data(model, "few", 1)
     assert weights["weight"].abs().is_monotonic_decreasing

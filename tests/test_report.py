@@ -13,6 +13,7 @@ from reports import UGLY, content, make_views
 
 from sshiba import SSHIBA, Binary, Categorical, Real, plots
 from sshiba.fitted.candidates import Candidate
+from sshiba.fitted.describe import views_table
 from sshiba.fitted.search import Search
 from sshiba.report import sentences
 
@@ -44,7 +45,7 @@ def test_every_part_is_there_with_a_sentence(path: Path, model: SSHIBA) -> None:
     assert "120 rows in 3 views" in parts["views"]["words"]
     assert "signs of 20 rows" in parts["overview"]["words"]
     assert f"{model.elbo_:,.1f}" in parts["convergence"]["words"]
-    assert "Of 3 random starts" in parts["convergence"]["words"]
+    assert "Of 3 starts" in parts["convergence"]["words"]
     assert "seed 0" in parts["provenance"]["words"]
     assert np.shape(parts["variance"]["shares"]) == (model.n_components_, 3)
     assert parts["factors"]["names"] == list(model.factors_.columns)
@@ -76,9 +77,8 @@ def test_the_first_colour_is_the_surest_association(model: SSHIBA, views: dict, 
     assert by_name["blood: hb"]["values"][0] == pytest.approx(views["blood"]["hb"].iloc[0], rel=1e-4)
     best = found[found["factor"] == found["factor"][0]].iloc[0]
     card = parts["cards"][int(best["factor"].split()[1]) - 1]
-    assert card["associations"][0][0] == colours[0]["name"]
-    area = max(best["value"], 1 - best["value"])
-    assert card["associations"][0][1].startswith(f"AUC {area:.2f} (")
+    assert card["associations"][0][0].split(" = ")[0] == colours[0]["name"]
+    assert card["associations"][0][1].startswith(f"AUC {best['value']:.2f} (")
     share = model.r2_.loc[card["name"]].max()
     assert card["explains"][0][1] == f"{100 * share:.1f} %"
 
@@ -132,18 +132,31 @@ def test_ten_thousand_features_stay_small(tmp_path: Path) -> None:
 
 
 def test_sentences_fit_their_numbers(model: SSHIBA) -> None:
-    one = pd.DataFrame({"view": ["a"], "size": [3], "missing": [0.0]})
-    assert sentences.views(model.fitted_, one).endswith("Nothing is missing.")
+    full = views_table(model.fitted_).assign(missing=0.0)
+    assert sentences.views(model.fitted_, full).endswith("Nothing is missing.")
     complete = pd.DataFrame({"a": [1.0, 1.0], "b": [1.0, 0.0]})
     assert sentences.overview(complete) == "1 row of 2 is complete in all views; missing altogether: b of 1 row."
     table = pd.DataFrame({"feature": ["u", "v", "w"], "relevance": [8.0, 1.0, 1.0]})
-    assert "one alone holds half" in sentences.relevance("a", table)
-    assert "1 of 3 are above 1" in sentences.relevance("a", table)
+    words = sentences.relevance("a", table, "3 classes")
+    assert "u is the most relevant of 3 classes of a; one alone holds half" in words
+    assert "1 of 3 are above 1" in sentences.relevance("a", table, "3 features")
     names = ["factor 1", "factor 2"]
     correlation = pd.DataFrame([[1.0, 0.5], [0.5, 1.0]], names, names)
     assert sentences.factors(correlation, 5, 5).endswith("most of all factor 1 and factor 2, r = 0.50.")
     place = int(model.r2_.iloc[:-1].max(axis=1).argmax())
     assert f"Factor {place + 1} explains most in one view" in sentences.variance(model.fitted_)
+
+
+def test_a_column_of_classes_is_one_column_however_many_there_are() -> None:
+    """Four cells of 30 are missing, not six of 50; kernel features are no columns either."""
+    x = np.random.default_rng(0).standard_normal((10, 2))
+    x[0] = np.nan
+    kind = pd.Series([None, None, *"abcabcab"])
+    kernels = {"x": Real(kernel="rbf", landmarks=4), "kind": Categorical()}
+    for types in ({"kind": Categorical()}, kernels):
+        fit = SSHIBA(1, types, random_state=0, search=None, max_iter=5).fit({"x": x, "kind": kind}).fitted_
+        words = sentences.views(fit, views_table(fit))
+        assert words == "10 rows in 2 views, 3 columns in all. 13 % of the cells are missing, most in kind (20 %)."
 
 
 def test_what_the_search_gained_is_said_only_where_it_is_something() -> None:

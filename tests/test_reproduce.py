@@ -272,6 +272,23 @@ def test_the_figure_of_variance_counts_factors_from_1(tmp_path: Path, monkeypatc
     assert [label.get_text() for label in ax.get_yticklabels() if 0.5 < label.get_position()[1] < 4.5] == list("1234")
 
 
+def test_captions_say_what_is_left_out(tmp_path: Path) -> None:
+    """Of the variance factors after the 40th, of the bound what is below the picture."""
+    for n, words in ((40, "that each factor explains"), (50, "that each of the first 40 of 50 factors explains")):
+        drawn = figures.variance_explained(tmp_path, "v", "Ours", np.full((n + 1, 2), 0.1), ["inputs", "labels"])
+        assert words in drawn.caption
+        assert f"{n} factors explain over 0.5 %" in drawn.caption
+    drawn = figures.bounds(tmp_path, "b", "Ours", [np.arange(30.0), np.arange(30.0) - 5])
+    assert "from its lowest value after the 10th sweep upwards." in drawn.caption
+
+
+def test_an_alpha_is_written_as_people_write_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    drawn = []
+    monkeypatch.setattr(figures, "_save", lambda figure, *_: drawn.append(figure))
+    figures.latent_faces(tmp_path, "faces", "tuned", np.eye(4)[:, :2], np.array([113.0, 0.0123]), (2, 2), "")
+    assert [ax.get_title() for ax in drawn[0].axes] == ["α 110", "α 0.012"]
+
+
 def test_fits_that_were_cut_short_are_marked(tmp_path: Path) -> None:
     numbers = {"auc": 0.5, "size": 3, "left_out": 0}
     found = [Result({**numbers, "converged": True}), Result({**numbers, "converged": False})]

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import logging
 import time
-import warnings
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import nullcontext
 from dataclasses import replace
@@ -26,6 +25,7 @@ from .data.advice import Problem, Remedy
 from .data.covariates import plain_covariates
 from .data.reading import read_training, warn_empty_rows
 from .data.schema import Schema
+from .data.telling import tell
 from .data.types import View
 from .files.atomic import check_place
 from .files.model_file import ModelFileError, load_model, save_model
@@ -50,6 +50,8 @@ DATA = {"views": UNUSED}  # the data of a method, not metadata that a pipeline h
 
 class SSHIBA(BaseEstimator):
     """Bayesian factor analysis of several views of the same samples, of different types, with gaps.
+
+    Fitted attributes that are not listed here are in the documentation, docs/api.md.
 
     Parameters
     ----------
@@ -124,8 +126,6 @@ class SSHIBA(BaseEstimator):
     log_evidence_ : float or None
         An estimate of the log evidence: the bound, corrected for most of its gap. It compares models of the same data.
         None with labels, levels, counts, limits, tied ranks or groups of samples, and under missing="mean-field".
-
-    All others are in the documentation, docs/api.md.
     """
 
     fitted_: Fitted
@@ -210,6 +210,9 @@ class SSHIBA(BaseEstimator):
     ) -> SSHIBA:
         """Fit the model.
 
+        Ctrl-C ends the fit and keeps the best state so far; `resume` goes on from it. Restarts that run at a time
+        (`n_jobs`) keep those that are done; before the first of them is, and in the search, there is nothing to keep.
+
         Parameters
         ----------
         views : dict of arrays, DataFrames or Series; or one DataFrame, array, MuData or AnnData
@@ -223,9 +226,6 @@ class SSHIBA(BaseEstimator):
         y : ignored
         checkpoint : path, optional
             Save the best state so far in this file every `checkpoint_minutes`; restarts then run one after another.
-
-        Ctrl-C ends the fit and keeps the best state so far; `resume` goes on from it. Restarts that run at a time
-        (`n_jobs`) keep those that are done; before the first of them is, and in the search, there is nothing to keep.
 
         Returns
         -------
@@ -328,10 +328,9 @@ class SSHIBA(BaseEstimator):
         if interrupted:
             logger.warning(Problem("interrupted, the best state so far is kept", (Remedy.RESUME,)))
         elif not self.converged_:
-            warnings.warn(
+            tell(
                 f"The bound still rose after {self.n_iter_} sweeps; raise max_iter or max_time, or tol.",
                 ConvergenceWarning,
-                stacklevel=3,
             )
 
     def _keep(self, fit: Fitted) -> None:

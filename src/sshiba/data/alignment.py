@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Iterable, Mapping
 
 import numpy as np
@@ -10,6 +9,7 @@ import pandas as pd
 
 from .advice import DataError, Problem, Remedy
 from .containers import Table, check_unique_rows
+from .telling import tell
 from .wording import counted, first_few
 
 PlacesByView = dict[str, np.ndarray | None]  # of each view
@@ -67,11 +67,9 @@ def _warn_few_in_common(indexed: Mapping[str, pd.Index], union: pd.Index) -> Non
     if odd:
         sizes = ", ".join(f"{name!r} has {n:,}" for name, n in odd.items())
         shared = int(np.all([union.isin(index) for index in indexed.values()], axis=0).sum())
-        warnings.warn(
+        tell(
             f"of {len(union):,} rows {shared:,} are in all views ({sizes}): a row that a view lacks is missing there. "
-            "If all views have the same rows, give them the same index, or give arrays, which are matched by position.",
-            UserWarning,
-            stacklevel=4,
+            "If all views have the same rows, give them the same index, or give arrays, which are matched by position."
         )
 
 

@@ -7,7 +7,6 @@ missing is 0 then: the mean of numbers, the frequencies of labels.
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
@@ -21,6 +20,7 @@ from .cells import column_kind
 from .coding import Coding
 from .containers import Table, read_table
 from .refusing import refusal
+from .telling import tell
 from .tensors import on_host
 from .types import Categorical, Real
 from .types.categorical import order_levels
@@ -130,7 +130,7 @@ class Covariate:
         if unseen:
             n = int(np.isin(codes, [labels.index(label) for label in unseen]).sum())
             what = f"covariate {quoted(self.name)}: {first_few(unseen)} unseen in training, {counted(n, 'row')}"
-            warnings.warn(f"{what} taken at the average.", UserWarning, stacklevel=3)
+            tell(f"{what} taken at the average.")
         places = self.places(column)
         dummies = (places[:, None] == np.arange(1, len(self.levels))).astype(np.float64)
         dummies[places < 0] = np.nan
@@ -220,7 +220,7 @@ def _warn_missing(own: Covariate, column: pd.Series) -> None:
     if n:
         how = "its mean" if own.levels is None else "the average of its labels"
         what = f"covariate {quoted(own.name)}: {counted(n, 'value')} missing, taken at {how}"
-        warnings.warn(f"{what}.", UserWarning, stacklevel=4)
+        tell(f"{what}.")
 
 
 def learn_columns(
@@ -278,11 +278,11 @@ def _learn_column(column: pd.Series, own: Covariate, kind: str | None) -> Covari
     if (kind or (REAL if found == "number" else CATEGORICAL)) == REAL:
         if kind is None and _may_be_codes(column):
             what = f"{whose}: whole numbers of few values, taken as a number"
-            warnings.warn(DataWarning(Problem(what, (Remedy.AS_LABELS,))), stacklevel=4)
+            tell(DataWarning(Problem(what, (Remedy.AS_LABELS,))))
         return own
     _, labels = factorise(column, whose)
     if len(labels) < 2:
-        warnings.warn(f"{whose}: one label only, which has no effect.", UserWarning, stacklevel=4)
+        tell(f"{whose}: one label only, which has no effect.")
         return replace(own, levels=tuple(labels) or ("",))
     return replace(own, levels=order_levels(labels, column.dtype, own.name))
 

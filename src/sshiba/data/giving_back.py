@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from typing import Any
@@ -17,6 +16,7 @@ from .containers import Table, match_columns, read_table
 from .levels import first_places
 from .limits import numbers_if_all_are
 from .schema import Schema
+from .telling import tell
 from .tensors import on_host
 from .wording import first_few, quoted
 
@@ -61,7 +61,7 @@ def warn_below_zero(schema: Schema, name: str, decoded: np.ndarray, asked: int |
         if not schema.one_table:
             whose = f"view {name!r}, {'column' if len(below) == 1 else 'columns'} {whose}"
         what = f"{whose}: predicted below 0, where none was in training"
-        warnings.warn(DataWarning(Problem(what, tuple(_ways_above_zero(schema, name, below)))), stacklevel=3)
+        tell(DataWarning(Problem(what, tuple(_ways_above_zero(schema, name, below)))))
 
 
 def _ways_above_zero(schema: Schema, name: str, below: Mapping[int, str]) -> Iterator[With]:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import logging
-import warnings
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
@@ -20,6 +19,7 @@ from .markers import is_text, suspects
 from .ordered_words import in_order
 from .schema import Schema
 from .spellings import spellings, text_counts
+from .telling import tell
 from .wording import counted, first_few, quoted
 
 logger = logging.getLogger("sshiba")
@@ -38,7 +38,7 @@ def give_hints(schema: Schema, tables: Mapping[str, Table]) -> None:
         if problems:
             more = len(problems) - MOST
             rest = [Problem(f"so it is with {counted(more, 'more column')}")] if more > 0 else []
-            warnings.warn(DataWarning(*problems[:MOST], *rest), stacklevel=3)
+            tell(DataWarning(*problems[:MOST], *rest))
     for hint in _orders(schema):
         logger.warning(hint)
 
@@ -73,7 +73,7 @@ def _warn_labels(schema: Schema, tables: Mapping[str, Table]) -> None:
         listed = "; ".join(f"{quoted(whose)}: {first_few(some, 5)}" for whose, (_, some) in ways.items())
         problems.append(Problem(f"{n} spelled in several ways ({listed})", (Remedy.SPELLINGS,)))
     if problems:
-        warnings.warn(DataWarning(*problems), stacklevel=4)
+        tell(DataWarning(*problems))
 
 
 def _suspects(labels: Sequence[Any]) -> list[str]:
@@ -113,7 +113,7 @@ def warn_beyond_training(schema: Schema, data: Mapping[str, CodedView]) -> None:
     """Numbers of new rows that are farther from the mean than any in training: what follows from them means little."""
     problems = list(_beyond_training(schema, data))
     if problems:
-        warnings.warn(DataWarning(*problems[:MOST]), stacklevel=3)
+        tell(DataWarning(*problems[:MOST]))
 
 
 def _beyond_training(schema: Schema, data: Mapping[str, CodedView]) -> Iterator[Problem]:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from numbers import Real as RealNumber
@@ -14,6 +13,7 @@ import pandas as pd
 from .advice import DataError, DataWarning, Problem, Remedy, With
 from .cells import cell_name, column_kind, read_numbers
 from .mixed_cells import SIGN, numbers_of_texts
+from .telling import tell
 from .wording import counted, did_you_mean, first_few, quoted
 
 SIDES = ("at or below", "at or above")  # the lower limit, and the upper
@@ -141,7 +141,7 @@ class Limits:
                 cells = f"{counted(n_past, 'cell is', 'cells are')} {('below', 'above')[side]} the limit {limit}"
                 problems.append(Problem(f"{whose}: {cells}, and known only to lie beyond it"))
         if problems:
-            warnings.warn(DataWarning(*(problem.of(f"view {name!r},") for problem in problems)), stacklevel=2)
+            tell(DataWarning(*(problem.of(f"view {name!r},") for problem in problems)))
 
 
 def _pair_in_words(pair: Pair) -> str:

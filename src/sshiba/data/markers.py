@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import logging
-import warnings
 from collections import Counter
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
@@ -14,6 +13,7 @@ import pandas as pd
 from pandas.api import types as pdt
 
 from .advice import DataWarning, Problem, Remedy
+from .telling import tell
 from .wording import counted, first_few
 
 logger = logging.getLogger("sshiba")
@@ -149,7 +149,7 @@ def tell_markers(taken: Mapping[Any, Markers], words: Iterable[str] = WORDS) -> 
         verb = "is" if len(labels) == 1 else "are"
         cells = counted(sum(labels.values()), "cell")
         what = f"{first_few(labels, 6)} {verb} taken for missing in {cells} of {first_few(where, 10)}"
-        warnings.warn(DataWarning(Problem(what, (Remedy.KEEP_LABELS,))), stacklevel=3)
+        tell(DataWarning(Problem(what, (Remedy.KEEP_LABELS,))))
 
 
 def _texts(values: Iterable[Any] | None) -> frozenset[str]:

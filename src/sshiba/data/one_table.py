@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import itertools
 import logging
-import warnings
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -21,6 +20,7 @@ from .limits import Limits, read_beyond
 from .markers import Meanings, Texts, tell_markers, without_markers
 from .refusing import is_constant_text, refusal, words_among_labels
 from .spellings import holds_yes_no
+from .telling import tell
 from .types import VIEW_TYPES, Ordinal, View, says_type
 from .wording import counted, did_you_mean, first_few, quoted, spelled_here
 
@@ -205,7 +205,7 @@ def _tell_split(frame: pd.DataFrame, views: Mapping[str, list], numeric: str) ->
     constant = [column for column in frame if column not in used]
     if constant:
         columns_in_words = f"{counted(len(constant), 'column')} ({first_few(constant, 10)})"
-        warnings.warn(DataWarning(Problem(f"one label only in {columns_in_words}, left aside")), stacklevel=3)
+        tell(DataWarning(Problem(f"one label only in {columns_in_words}, left aside")))
     for name, columns in views.items():
         logger.info("view %r: %s, %s", name, counted(len(columns), "column"), first_few(columns, 5))
     _suggest_types(frame, views.get(numeric, []))

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import logging
 import os
-import warnings
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import replace
 from functools import reduce
@@ -44,6 +43,7 @@ from .row_parts import keep_to
 from .schema import Schema
 from .sources import RowSource
 from .sparse_tables import is_sparse_view
+from .telling import tell
 from .tensors import on_host
 from .types import VIEW_TYPES, View
 from .wording import counted, did_you_mean, first_few, quoted
@@ -378,4 +378,4 @@ def warn_empty_rows(data: Mapping[str, AnyView], index: pd.Index) -> None:
     empty = ~np.any([view.observed_rows for view in data.values()], axis=0)
     if empty.any():
         rows = f"{counted(int(empty.sum()), 'row')} with nothing observed, first {quoted(index[empty][0])}"
-        warnings.warn(f"{rows}: what is predicted for them are averages.", UserWarning, stacklevel=3)
+        tell(f"{rows}: what is predicted for them are averages.")

@@ -222,7 +222,7 @@ class MemoryRows:
         """One line on how the rows are processed."""
         from_host = "" if self.room.resident else ", from the memory of the host"
         where = "" if self.device.is_host else f"on {self.device.name}{from_host}: "
-        return f"{where}{in_words(self.ways())}; {len(self.parts)} patterns of holes, {len(self.blocks)} blocks"
+        return f"{where}{in_words(self.ways())}; patterns of holes: {len(self.parts)}, blocks: {len(self.blocks)}"
 
     def ways(self) -> Counter[str]:
         """How many rows are processed in each way."""

@@ -104,6 +104,7 @@ def stability(
 
     Do not interpret a factor that another start or another sample of rows does not find. Factors are matched as in
     `match`; one that a refit does not have counts as 0 there. Refits choose their number of factors themselves.
+    Ctrl-C ends it and keeps the refits that are done.
 
     Parameters
     ----------
@@ -124,8 +125,6 @@ def stability(
     max_rows : int
         Of data that are not in memory (files), the most rows that the refits see, drawn at random once for all of them;
         fewer where the model's `max_memory` asks for it. Fewer rows may find fewer factors again.
-
-    Ctrl-C ends it and keeps the refits that are done.
 
     Returns
     -------

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from math import log, pi
@@ -20,6 +19,7 @@ from ..core.predictive import PredictiveView
 from ..core.scratch import empty_answer
 from ..core.spec import ModelSpec
 from ..core.state import Posterior
+from ..data.telling import tell
 from ..engines import RowPosterior, Rows
 from ..engines.protocol import FULL, Accuracy, Local
 
@@ -144,10 +144,9 @@ def settled(parts: Iterator[Any], accuracy: Accuracy = FULL) -> Iterator[Any]:
 
 
 def warn_unsettled() -> None:
-    warnings.warn(
+    tell(
         "The factors of some rows had not converged when their inference ended; their values may be slightly off.",
         ConvergenceWarning,
-        stacklevel=4,
     )
 
 

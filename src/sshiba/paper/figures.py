@@ -15,6 +15,8 @@ from .experiment_cells import Cell, Result, write_whole
 from .result_tables import Score, Table
 
 BLUE, ORANGE, GREY = "#0072b2", "#d55e00", "#999999"  # told apart by the colour-blind, too
+EARLY = 10  # sweeps at the beginning, in which the bound may be below the picture
+MOST_FACTORS = 40  # in a picture
 
 
 @dataclass(frozen=True)
@@ -65,7 +67,7 @@ def latent_faces(
         if k < n:
             limit = np.abs(columns[:, k]).max()
             ax.imshow(columns[:, k].reshape(shape), cmap="gray", vmin=-limit, vmax=limit)
-            ax.set_title(f"α {alpha[k]:.2g}", fontsize=8)
+            ax.set_title(f"α {float(f'{alpha[k]:.2g}'):g}", fontsize=8)
     figure.tight_layout(pad=0.3)
     caption = (
         f"Latent faces ({settings}): the {n} most relevant columns of W of the pixels, each with its alpha (smaller: "
@@ -181,15 +183,15 @@ def bounds(folder: Path, name: str, whose: str, paths: Sequence[np.ndarray]) -> 
     plt = _plt()
     figure, ax = plt.subplots(figsize=(5, 3.2))
     for i, path in enumerate(paths):
-        ax.plot(np.arange(1, len(path) + 1), path, label=f"restart {i}", color=(BLUE, ORANGE, GREY)[i % 3])
+        ax.plot(np.arange(1, len(path) + 1), path, label=f"start {i + 1}", color=(BLUE, ORANGE, GREY)[i % 3])
     ends = [path[-1] for path in paths]
-    middle = np.concatenate([path[min(10, len(path) // 2) :] for path in paths])
+    middle = np.concatenate([path[min(EARLY, len(path) // 2) :] for path in paths])
     ax.set_ylim(middle.min(), max(ends) + 0.05 * (max(ends) - middle.min() + 1))
     ax.set_xlabel("sweep")
     ax.set_ylabel("bound (nats)")
     ax.legend(frameon=False)
     together = f" They end within {max(ends) - min(ends):.0f} nats of each other." if len(ends) > 1 else ""
-    caption = f"{whose}: the bound of each start, from the 10th sweep on.{together}"
+    caption = f"{whose}: the bound of each start, from its lowest value after the {EARLY}th sweep upwards.{together}"
     return _save(figure, folder, name, caption)
 
 
@@ -198,7 +200,7 @@ def variance_explained(folder: Path, name: str, whose: str, r2: np.ndarray, view
     from matplotlib.colors import PowerNorm
 
     plt = _plt()
-    factors = r2[:-1][:40]
+    n_factors, factors = len(r2) - 1, r2[:-1][:MOST_FACTORS]
     figure, ax = plt.subplots(figsize=(1.6 + 0.9 * len(views), 1 + 0.16 * len(factors)))
     roots = PowerNorm(0.5, vmin=0)  # small shares can be told from none
     from_1 = (-0.5, len(views) - 0.5, len(factors) + 0.5, 0.5)  # factors are counted from 1
@@ -207,9 +209,10 @@ def variance_explained(folder: Path, name: str, whose: str, r2: np.ndarray, view
     ax.set_xticks(range(len(views)), [f"{view}\n{100 * total:.0f} % in all" for view, total in zip(views, r2[-1])])
     ax.set_ylabel("factor")
     figure.colorbar(image, ax=ax, label="variance explained, %")
-    shared = int((factors > 0.005).all(axis=1).sum())
+    shared = int((r2[:-1] > 0.005).all(axis=1).sum())
+    which = f"each of the first {MOST_FACTORS} of {n_factors} factors" if n_factors > MOST_FACTORS else "each factor"
     caption = (
-        f"{whose}: variance that each factor explains in each view; {shared} factors explain over 0.5 % of every view."
+        f"{whose}: variance that {which} explains in each view; {shared} factors explain over 0.5 % of every view."
     )
     return _save(figure, folder, name, caption)
 

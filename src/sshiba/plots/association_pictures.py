@@ -21,6 +21,7 @@ if TYPE_CHECKING:
 COLUMNS = ["covariate", "label", "factor", "measure", "value", "low", "high", "n", "strength", "at_least"]
 LEAST_ROWS = 5  # that a correlation is told of
 LEAST_LABEL = 3  # rows with a label, and without it, that an AUC is told of
+YES = ("1", "1.0", "True")  # of two labels: the name of the column says which is meant
 
 
 def association_table(fit: Fitted, columns: Sequence[pd.Series]) -> pd.DataFrame:
@@ -78,11 +79,8 @@ def _part(fit: Fitted, *cells: Any) -> pd.DataFrame:
 
 
 def in_words(row: Any) -> str:
-    """One association with its interval; an AUC from 0.5 on, since the sign of a factor is arbitrary."""
-    value, low, high = row["value"], row["low"], row["high"]
-    if row["measure"] == "AUC" and value < 0.5:
-        value, low, high = 1 - value, 1 - high, 1 - low
-    return f"{'AUC' if row['measure'] == 'AUC' else 'r'} {value:.2f} ({low:.2f} to {high:.2f})"
+    """One association with its interval; below 0.5 the AUC of a label that goes with low values of the factor."""
+    return f"{'AUC' if row['measure'] == 'AUC' else 'r'} {row['value']:.2f} ({row['low']:.2f} to {row['high']:.2f})"
 
 
 def associations_data(model: FittedModel, by: Any, views: Any = None, factor: int | None = None) -> pd.DataFrame:
@@ -111,9 +109,10 @@ def associations_data(model: FittedModel, by: Any, views: Any = None, factor: in
 
 
 def names_of(table: pd.DataFrame) -> pd.Series:
-    """What a row of the table is about: the column, and its label where it needs one."""
+    """What a row of the table is about: the column, and its label but that of a plain yes."""
     several = table.groupby("covariate")["label"].transform("nunique") > 1
-    return table["covariate"].where(~several, table["covariate"] + " = " + table["label"])
+    plain = (table["label"] == "") | (table["label"].isin(YES) & ~several)
+    return table["covariate"].where(plain, table["covariate"] + " = " + table["label"])
 
 
 def associations(

@@ -51,15 +51,17 @@ class Coloring:
 
         drawn = list(zip(_scatters(ax)[-len(self.layers) :], self.layers))
         scaled = [points for points, layer in drawn if layer.shades is not None]
+        home, corner = ax, (1.0, 1.0)
         if scaled:
             bar = ax.figure.colorbar(scaled[0], ax=ax if beside is None else beside, label=self.title)
             if self.is_time:
                 bar.ax.yaxis.set_major_formatter(dates.ConciseDateFormatter(dates.AutoDateLocator()))
+            home, corner = bar.ax, (-1.0, 0.0)  # below it
         named = [(points, layer.label) for points, layer in drawn if layer.label]
         if named:
             title = None if scaled else self.title or None  # of a scale the bar has it
-            where = {"loc": "best"} if scaled else {"bbox_to_anchor": (1.0, 1.0), "loc": "upper left"}
-            ax.legend(*zip(*named), title=title, frameon=False, markerscale=1.5, **where)
+            look: dict[str, Any] = {"frameon": False, "markerscale": 1.5, "loc": "upper left"}
+            home.legend(*zip(*named), title=title, bbox_to_anchor=corner, **look)
 
 
 def _scatters(ax: Axes) -> list:

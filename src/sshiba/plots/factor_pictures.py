@@ -10,7 +10,7 @@ import pandas as pd
 
 from ..fitted.answers import Answers
 from ..fitted.fitted import Fitted, FittedModel, fitted_of
-from .association_pictures import association_table, in_words
+from .association_pictures import association_table, in_words, names_of
 from .canvas import (
     DIVERGING,
     MOST_POINTS,
@@ -231,7 +231,7 @@ def _swarm_title(fit: Fitted, factor: int, labels: pd.Series) -> str:
     title = f"{fit.factor_names[factor - 1]} by {name}" if name else fit.factor_names[factor - 1]
     found = association_table(fit, [labels])
     own = found[found["factor"] == fit.factor_names[factor - 1]]
-    return f"{title}\n{in_words(own.iloc[0])}" if len(own) == 1 else title
+    return f"{title}\n{names_of(own).iloc[0]}: {in_words(own.iloc[0])}" if len(own) == 1 else title
 
 
 def feature_fit_data(

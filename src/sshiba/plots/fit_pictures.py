@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 import pandas as pd
 
+from ..data.wording import counted
 from ..evaluate import Stability
 from ..evaluate.stability import STABLE
 from ..fitted.fitted import FittedModel, fitted_of
@@ -38,13 +39,13 @@ def elbo(model: FittedModel, ax: Axes | None = None) -> Axes:
     top = table["elbo"].max()
     finest = max(1e-6 * abs(top), 1e-3)
     several = table["restart"].nunique() > 1
-    for restart, path in table.groupby("restart"):
+    for number, (_, path) in enumerate(table.groupby("restart"), start=1):
         best = bool(path["best"].iloc[0])
-        label = f"best: restart {restart}" if best and several else None if several else f"ends at {top:,.1f}"
+        label = f"best: start {number}" if best and several else None if several else f"ends at {top:,.1f}"
         width, colour = (2, PALETTE[0]) if best else (1, GREY)
         ax.plot(path["sweep"], top - path["elbo"] + finest, color=colour, lw=width, zorder=2 + best, label=label)
     if several:
-        ax.plot([], [], color=GREY, label=f"the {table['restart'].nunique() - 1} other restarts")
+        ax.plot([], [], color=GREY, label=counted(table["restart"].nunique() - 1, "other start"))
     ax.set(yscale="log", xlabel="sweep", ylabel="nats below the best bound", title="Convergence")
     ax.legend(frameon=False)
     return without_box(ax)

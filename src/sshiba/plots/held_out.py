@@ -83,8 +83,8 @@ def _levels_taken(cells: pd.DataFrame, scores: dict[str, float], view: str, ax: 
     heat(ax, shares, "cividis", 0, 1, "share of the cells of a level", aspect="equal")
     ax.invert_yaxis()
     ax.set(xticks=range(n_levels), yticks=range(n_levels), xlabel="hidden level, counted from 0", ylabel="predicted")
-    error = "" if np.isnan(scores["smae"]) else f"error {scores['smae']:.2f} of the median's on "
-    ax.set_title(f"{short(view)}: {error}{len(cells):,} hidden cells")
+    error = "" if np.isnan(scores["smae"]) else f"\nerror {scores['smae']:.2f} of the median's"
+    ax.set_title(f"{short(view)}: {len(cells):,} hidden cells{error}")
     return ax
 
 

@@ -74,12 +74,13 @@ def view_frame(fit: Fitted, views: Any, view: str, places: Any = None, index: pd
 
 
 def view_column(fit: Fitted, views: Any, view: str, place: int, index: pd.Index | None = None) -> pd.Series:
-    """One column of a view, named as in the report; levels with their order."""
+    """One column of a view, named as in the report; levels with their order, classes without, also where numbers."""
     coding = fit.schema.codings[view]
     column = view_frame(fit, views, view, [place], index).iloc[:, 0]
     if coding.ordered:
-        levels = list(coding.ordered[place].values)
-        column = pd.Series(pd.Categorical(column, levels, ordered=True), column.index)
+        column = pd.Series(pd.Categorical(column, list(coding.ordered[place].values), ordered=True), column.index)
+    elif coding.levels is not None:
+        column = pd.Series(pd.Categorical(column, list(coding.levels)), column.index)
     alone = coding.has_classes or (len(coding.features) == 1 and str(coding.features[0]) == str(view))
     return column.rename(str(view) if alone else f"{view}: {coding.features[place]}")
 

@@ -30,6 +30,7 @@ if TYPE_CHECKING:
 
 WEIGHTS = ["feature", "factor", "weight", "std"]  # columns
 APART = 0.055  # of the height: between two names of ranked weights
+CLEAR = 0.03  # of the width: between these names and the points that they name
 
 
 def weights_data(model: FittedModel, view: str, factor: int | None = None) -> pd.DataFrame:
@@ -90,8 +91,9 @@ def ranked_weights(model: FittedModel, view: str, factor: int = 1, n: int = 10, 
     for sign, colour, aside in ((-1, PALETTE[3], "left"), (1, PALETTE[0], "right")):
         own = top[np.sign(top["weight"]) == sign]
         ax.plot(own["rank"], own["weight"], "o", color=colour, ms=5)
-        # Low weights stand at the left end: their names go to the right of them, and those of high ones to the left.
-        across = (0.22 if sign < 0 else 0.78) * len(table)
+        # Low weights stand at the left end: their names go to the right of all of them, those of high ones to the left.
+        aside_of = own["rank"] - sign * CLEAR * len(table)
+        across = max(0.22 * len(table), aside_of.max()) if sign < 0 else min(0.78 * len(table), aside_of.min())
         places = _apart(own["weight"].to_numpy(), step, low - margin / 2, high + margin / 2)
         for (_, row), place in zip(own.iterrows(), places):
             ax.annotate(

@@ -123,7 +123,7 @@ def _restarts(fit: Fitted) -> dict[str, Any]:
     """Which one is the best, and a line for each; the log evidence where it is known."""
     table = inits_table(fit.restarts)
     shown = {
-        "start": [str(number) for number in range(len(table))],
+        "start": [str(number) for number in range(1, len(table) + 1)],
         "bound": [f"{bound:,.1f}" for bound in table["elbo"]],
         "log evidence": [f"{value:,.1f}" for value in table["log_evidence"]],
         "factors": [str(number) for number in table["n_components"]],
@@ -178,7 +178,7 @@ def _relevance(fit: Fitted, name: str) -> dict[str, Any]:
     first = table.head(MOST_BARS)
     return {
         "view": str(name),
-        "words": sentences.relevance(str(name), table),
+        "words": sentences.relevance(str(name), table, fit.schema.codings[name].size_in_words),
         "features": [str(feature) for feature in first["feature"]],
         "values": [float(f"{value:.4g}") for value in first["relevance"]],
     }

@@ -168,7 +168,7 @@ function showConvergence() {
     traces: part.paths.map((path, i) => ({
       type: "scatter", mode: "lines", x: path.map((p) => p[0]), y: path.map((p) => Math.max(best - p[1], 0) + finest),
       customdata: path.map((p) => p[1]), line: { color: i === first ? PALETTE[0] : look.soft, width: i === first ? 2.5 : 1 },
-      name: `start ${i}`, showlegend: false, hovertemplate: `start ${i}, sweep %{x}: %{customdata:,.1f}<extra></extra>`,
+      name: `start ${i + 1}`, showlegend: false, hovertemplate: `start ${i + 1}, sweep %{x}: %{customdata:,.1f}<extra></extra>`,
     })),
     layout: { xaxis: { title: { text: "sweep" } }, yaxis: { type: "log", title: { text: "nats below the best bound" }, exponentformat: "power", ...decades } },
   }));

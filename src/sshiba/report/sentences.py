@@ -27,11 +27,11 @@ def listed(parts: Sequence[Any]) -> str:
 
 
 def views(fit: Fitted, table: pd.DataFrame) -> str:
-    n_rows, widths = len(fit.factors), table["size"]
-    missing = float((table["missing"] * widths).sum() / widths.sum())
-    words = (
-        f"{counted(n_rows, 'row')} in {counted(len(table), 'view')}, {counted(int(widths.sum()), 'feature')} in all. "
-    )
+    """What went in; neither the classes of a column nor kernel features are columns."""
+    widths = np.array([len(coding.features) for coding in fit.schema.codings.values()])
+    table, n_rows, n_columns = table.head(len(widths)), len(fit.factors), int(widths.sum())
+    missing = float((table["missing"] * widths).sum() / n_columns)
+    words = f"{counted(n_rows, 'row')} in {counted(len(table), 'view')}, {counted(n_columns, 'column')} in all. "
     if missing == 0:
         return words + "Nothing is missing."
     worst = table.iloc[int(table["missing"].argmax())]
@@ -69,7 +69,7 @@ def convergence(fit: Fitted) -> str:
     close = int((values >= values.max() - CLOSE * abs(values.max())).sum())
     low, high = int(inits["n_components"].min()), int(inits["n_components"].max())
     found = counted(low, "factor") if low == high else f"{low} to {high} factors"
-    agree = f"Of {len(inits)} random starts {close} ended within {percent(CLOSE, 2)} of the best (itself counted)"
+    agree = f"Of {len(inits)} starts {close} ended within {percent(CLOSE, 2)} of the best (itself counted)"
     return f"{words} {agree}; they found {found}."
 
 
@@ -150,14 +150,15 @@ def factors(correlation: pd.DataFrame, n_shown: int, n_rows: int) -> str:
     return f"{words} {how}: most of all {pair}, r = {r[a, b]:.2f}."
 
 
-def relevance(name: str, table: pd.DataFrame) -> str:
+def relevance(name: str, table: pd.DataFrame, size: str) -> str:
+    """Of a view of `size`: 12 features, or 3 classes."""
     values = table["relevance"].to_numpy()
     if not values.any():
         return f"No factor describes {name}."
     half = int(np.searchsorted(np.cumsum(values), values.sum() / 2)) + 1
     if len(table) == 1:
         return f"{name} has one feature, {table['feature'].iloc[0]}."
-    first = f"{table['feature'].iloc[0]} is the most relevant of {counted(len(table), 'feature')} of {name}"
+    first = f"{table['feature'].iloc[0]} is the most relevant of {size} of {name}"
     part = "one alone holds" if half == 1 else f"{half:,} of them hold"
     above = f"{int((values > 1).sum()):,} of {len(values):,} are above 1, the value before the fit"
     return f"{first}; {part} half of all relevance (1/E[gamma]). {above}."

@@ -23,6 +23,8 @@ from .table_model import OneTableModel
 class SSHIBAImputer(TransformerMixin, OneTableModel):
     """Fill the gaps of a table from all other cells: numbers by means, labels by the most probable one.
 
+    All parameters but those below are those of `SSHIBA`. A frame comes back as a frame, with its types and labels.
+
     Parameters
     ----------
     add_indicator : bool
@@ -38,8 +40,6 @@ class SSHIBAImputer(TransformerMixin, OneTableModel):
     keep, search
         By default all factors that explain anything, without a search: this fills gaps slightly better in half the
         time. For as few factors as possible, use `keep=None, search="auto"`.
-
-    All others are those of `SSHIBA`. A frame comes back as a frame, with its types and labels.
 
     Attributes
     ----------

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import warnings
 from dataclasses import dataclass
 from typing import Any
 
@@ -14,6 +13,7 @@ from sklearn.exceptions import DataConversionWarning
 from sklearn.utils import Tags, assert_all_finite, check_array, check_consistent_length
 from sklearn.utils.multiclass import check_classification_targets
 
+from ..data.telling import tell
 from ..data.types import Binary, Categorical, Real
 from ..fitted.candidates import ALL
 from .table_model import OneTableModel, plain, with_nan
@@ -36,15 +36,16 @@ class SupervisedModel(OneTableModel):
 class SSHIBAClassifier(ClassifierMixin, SupervisedModel):
     """A classifier for tables X with gaps, which also learns from rows without a label.
 
+    All parameters but those below are those of `SSHIBA`. y may be 2-D: several labels of yes and no (0 / 1).
+    scikit-learn's scorers refuse gaps in y (scores are NaN): give validation a scorer that leaves these rows out, and
+    `cv=KFold(5, shuffle=True)`.
+
     Parameters
     ----------
     unlabelled : optional
         The value that means no label, such as -1. NaN, None and NA always do.
     views : mapping, optional
         View name -> its columns of X, or (columns, type).
-
-    All others are those of `SSHIBA`. y may be 2-D: several labels of yes and no (0 / 1). scikit-learn's scorers refuse
-    gaps in y (scores are NaN): give validation a scorer that leaves these rows out, and `cv=KFold(5, shuffle=True)`.
 
     Attributes
     ----------
@@ -97,11 +98,10 @@ class SSHIBAClassifier(ClassifierMixin, SupervisedModel):
             raise TypeError("Sparse data was passed for y, but dense data is required. Use '.toarray()' to convert.")
         labels = y.to_numpy() if hasattr(y, "to_numpy") else np.asarray(y)
         if labels.ndim == 2 and labels.shape[1] == 1:
-            warnings.warn(
+            tell(
                 "A column-vector y was passed when a 1d array was expected. Change the shape of y to (n_samples,), "
                 "for example using ravel().",
                 DataConversionWarning,
-                stacklevel=3,
             )
             labels = labels[:, 0]
         if labels.ndim not in (1, 2):
@@ -131,12 +131,12 @@ def _yes_no(labels: np.ndarray, absent: np.ndarray) -> np.ndarray:
 class SSHIBARegressor(RegressorMixin, SupervisedModel):
     """A regressor for tables X with gaps, with standard deviations; it also learns from rows without a target.
 
+    All parameters but those below are those of `SSHIBA`. y may have several columns, and NaN where a target is missing.
+
     Parameters
     ----------
     views : mapping, optional
         View name -> its columns of X, or (columns, type).
-
-    All others are those of `SSHIBA`. y may have several columns, and NaN where a target is missing.
 
     Attributes
     ----------

@@ -18,12 +18,12 @@ from .table_model import OneTableModel, plain
 class SSHIBATransformer(ClassNamePrefixFeaturesOutMixin, TransformerMixin, OneTableModel):
     """Replace the columns of X, which may have gaps, by `n_components_` factors, K.
 
+    All parameters but those below are those of `SSHIBA`.
+
     Parameters
     ----------
     views : mapping, optional
         View name -> its columns of X, or (columns, type).
-
-    All others are those of `SSHIBA`.
 
     Attributes
     ----------

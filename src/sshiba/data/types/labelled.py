@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from math import isfinite
@@ -13,6 +12,7 @@ import pandas as pd
 from ..advice import DataError, DataTypeError, Problem, Remedy
 from ..coding import Coding
 from ..markers import Meanings, Texts
+from ..telling import tell
 from ..wording import counted, first_few, quoted
 from .view import View
 
@@ -55,7 +55,7 @@ class LabelledView(View):
         if self.unseen == "error":
             raise DataError(Problem(f"{where}; known are {first_few(known, 10)}", (Remedy.SEEN_LABELS,)))
         n = counted(len(cells), "label")
-        warnings.warn(f"{where}: {n} treated as missing.", UserWarning, stacklevel=3)
+        tell(f"{where}: {n} treated as missing.")
 
 
 def factorise(column: pd.Series, whose: str) -> tuple[np.ndarray, list]:

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import warnings
-
 import numpy as np
 
 from ..advice import DataError, Problem, Remedy
 from ..learned import NumberSummary
+from ..telling import tell
 from ..wording import counted, first_few
 
 
@@ -24,4 +23,4 @@ def warn_constant(learned: NumberSummary, name: str, constant: np.ndarray) -> No
     columns = [feature for feature, is_so in zip(learned.features, constant) if is_so]
     if columns:
         found = f"{counted(len(columns), 'constant column')} ({first_few(columns)})"
-        warnings.warn(f"view {name!r}: {found}, which cannot be informative.", UserWarning, stacklevel=2)
+        tell(f"view {name!r}: {found}, which cannot be informative.")

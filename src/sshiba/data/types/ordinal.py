@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
@@ -18,6 +17,7 @@ from ..coding import Coding, plain_names, unit_coding
 from ..learned import LabelSummary, LevelSummary
 from ..levels import Levels, first_places
 from ..markers import Texts
+from ..telling import tell
 from ..wording import counted, did_you_mean, first_few, quoted
 from .labelled import LabelledView, factorise
 
@@ -127,7 +127,7 @@ class Ordinal(LabelledView):
         constant = [feature for feature, n in sizes.items() if n == 1]
         if constant:
             found = f"one level only in {counted(len(constant), 'column')} ({first_few(constant)})"
-            warnings.warn(f"view {name!r}: {found}, which cannot be informative.", UserWarning, stacklevel=2)
+            tell(f"view {name!r}: {found}, which cannot be informative.")
         n = np.array([sum(own.counts) for own in ordered])
         return replace(unit_coding(features, n), ordered=tuple(ordered))
 
