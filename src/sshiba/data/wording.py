@@ -43,8 +43,8 @@ def spelled_here(known: Iterable[Any], here: Iterable[Any]) -> dict[Any, Any]:
     here = dict.fromkeys(here)
     absent = [name for name in known if isinstance(name, str) and name not in here]
     forms: dict[str, list[str]] = {}
-    for name in here if absent else ():
-        forms.setdefault(normalize("NFKC", str(name)), []).append(name)
+    for name in filter(lambda one: isinstance(one, str), here if absent else ()):
+        forms.setdefault(normalize("NFKC", name), []).append(name)
     found = {name: forms.get(normalize("NFKC", name), []) for name in absent}
     return {name: ways[0] for name, ways in found.items() if len(ways) == 1}
 
