@@ -289,7 +289,7 @@ def test_hidden_levels() -> None:
     assert table["n"].sum() == 4 * one.n_hidden
     assert np.average(np.abs(table["predicted"] - table["observed"]), weights=table["n"]) < 0.03
     assert len(imputation_data(checks, "use")) == one.n_hidden
-    assert plots.imputation(checks, "use").get_title().startswith("use: error 0.")
+    assert plots.imputation(checks, "use").get_title().startswith(f"use: {one.n_hidden} hidden cells\nerror 0.")
     plots.calibration(checks)
     by_feature = evaluate.scores_table(checks, per="feature")
     assert len(by_feature) == 6
