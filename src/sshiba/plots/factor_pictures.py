@@ -231,7 +231,10 @@ def _swarm_title(fit: Fitted, factor: int, labels: pd.Series) -> str:
     title = f"{fit.factor_names[factor - 1]} by {name}" if name else fit.factor_names[factor - 1]
     found = association_table(fit, [labels])
     own = found[found["factor"] == fit.factor_names[factor - 1]]
-    return f"{title}\n{names_of(own).iloc[0]}: {in_words(own.iloc[0])}" if len(own) == 1 else title
+    if len(own) != 1:
+        return title
+    told = names_of(own).iloc[0]
+    return f"{title}\n{'' if told == own['covariate'].iloc[0] else f'{told}: '}{in_words(own.iloc[0])}"
 
 
 def feature_fit_data(
