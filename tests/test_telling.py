@@ -1,6 +1,9 @@
 """Warnings name the user's own line, however many frames of ours and of scikit-learn are between."""
 
+import warnings
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -55,3 +58,15 @@ def test_a_warning_names_the_line_of_the_caller(act: Callable, words: str) -> No
     assert {one.filename for one in told} == {__file__}
     first = act.__code__.co_firstlineno
     assert all(first < one.lineno <= first + 3 for one in told)
+
+
+def test_a_warning_in_a_thread_names_the_library() -> None:
+    """There is no line of the user in it."""
+    table = skewed()
+    with warnings.catch_warnings(record=True) as caught, ThreadPoolExecutor(1) as threads:
+        warnings.simplefilter("always")
+        model = SSHIBA(2, max_iter=20, random_state=0).fit(table)
+        threads.submit(model.impute, table).result()
+    told = [Path(one.filename) for one in caught if "below 0" in str(one.message)]
+    assert len(told) == 1
+    assert "sshiba" in told[0].parts
