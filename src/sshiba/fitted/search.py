@@ -43,7 +43,7 @@ MARGIN = 0.002  # nats a cell by which a candidate with more factors must be bet
 SURE, SURE_OF_ANY = 0.25, 3.0  # standard errors of the difference, the same; where the other has no factor at all
 CLEAR = 3.0  # standard errors by which a candidate that is worse than another so far is not tried on the next fold
 TIE = 0.001  # nats a cell by which one with no more factors must be better
-MOST_OPERATIONS = 2.5e8  # of a sweep, some 60 milliseconds: more are not computed in a search unless it is asked for
+MOST_OPERATIONS = 2.5e8  # of a sweep, some 60 milliseconds: up to there a search takes all rows
 PART_OPERATIONS, PART_COMPONENTS = 4e8, 40  # of a sweep, and factors, of a search in a part of the rows
 MOST_PART = 0.5  # of the rows, so that such a search takes less time than the fit
 
@@ -51,10 +51,10 @@ MOST_PART = 0.5  # of the rows, so that such a search takes less time than the f
 def affordable(
     data: Sequence[CodedView], spec: ModelSpec, n_components: int, seed: np.random.SeedSequence
 ) -> tuple[list[CodedView], int] | None:
-    """The rows, and how many factors, that a search can afford; None where it cannot.
+    """The rows, and how many factors, that a search can afford; None where it can afford none.
 
-    Where gaps give each row a covariance of its own that is a part of the rows, drawn at random, and fewer factors. It
-    must leave enough rows to judge by.
+    Where gaps give each row a covariance of its own, and sweeps of all rows would take too long, these are a part of
+    the rows, drawn at random, and fewer factors. Enough of these rows must be left to judge by.
     """
     if n_operations(data, spec, n_components) <= MOST_OPERATIONS:
         return list(data), n_components
